@@ -22,7 +22,7 @@ import pyarrow.csv
 
 from aegis.agents import CandidateSettings, execution, learn
 from aegis.certificate import Candidate, certify
-from aegis.cli.commands.decide import _action_probabilities, _draw_actions, command
+from aegis.cli.commands.decide import action_probabilities, command, draw_actions
 from aegis.cli.commands.learn import save_learned
 from aegis.engine import limit_blas_threads
 from aegis.logs import Source, Split, read_contexts
@@ -106,7 +106,7 @@ def decide_job(kind: str, level: str, rows: int, as_command: bool) -> Work:
         return whole
     policy = load_policy(folder / "policy", problem)
     batch, _ = read_contexts(folder / "contexts.csv", problem, level)
-    return lambda: _draw_actions(_action_probabilities(problem, policy, scope, level, batch), level, 1)
+    return lambda: draw_actions(action_probabilities(problem, policy, scope, level, batch), level, 1)
 
 
 JOBS: Mapping[str, tuple[str, Callable[[], Work]]] = {

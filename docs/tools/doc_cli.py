@@ -30,7 +30,7 @@ arguments; `KEY=VALUE` values are read as in a problem file.
 def cli_page() -> str:
     """Return the page: a table of commands, then each with its usage, help, options and examples."""
     lines = [START, "| command | what it does |", "|---|---|"]
-    lines += [f"| [`{name}`](#aegis-{name}) | {line} |" for name, (_, line) in COMMANDS.items()]
+    lines += [f"| [`{name}`](#aegis-{name}) | {line} |" for name, line in COMMANDS.items()]
     for path, command in commands():
         lines += ["", *section(path, command)]
     return "\n".join(lines) + "\n"

@@ -31,7 +31,7 @@ def read(path: Path, rows: list[dict[str, str]]):  # type: ignore[no-untyped-def
 def test_every_row_is_kept_and_says_what_the_file_says(tmp_path_factory, seed: int, people: int, days: int) -> None:  # type: ignore[no-untyped-def]
     rows = suggestions(people, days, seed)
     found = read(tmp_path_factory.mktemp("hs"), rows)
-    log = found.log.to_pylist()
+    log = found.table.to_pylist()
     assert len(log) == len(rows)
     for row, made in zip(rows, log, strict=True):
         available, sent = row["avail"] == "TRUE", row["send"] == "TRUE"
@@ -67,12 +67,12 @@ def test_what_does_not_fit_the_design_is_kept_and_said(tmp_path: Path) -> None:
     rows[0] |= {"avail": "FALSE", "send": "TRUE", "send.active": "TRUE", "send.sedentary": "FALSE"}
     rows[1] |= {"avail": "TRUE", "send": "TRUE", "send.active": "", "send.sedentary": ""}
     found = read(tmp_path, rows)
-    first, second = found.log.to_pylist()[:2]
+    first, second = found.table.to_pylist()[:2]
     assert (first["p_skip"], first["p_send"], first["can_skip"], first["can_send"]) == (0, 1, 0, 1)
     assert (second["send"], second["p_send"], second["type"], second["p_none"]) == ("yes", 0.6, "none", 1)
     assert "sent although not available: row 1; kept" in found.notes[-2]
     assert "of no recorded type: row 2; kept" in found.notes[-1]
-    Source(found.log, found.problem).read()
+    Source(found.table, found.problem).read()
 
 
 @pytest.mark.parametrize(
@@ -111,14 +111,14 @@ def test_contradictions_are_named(tmp_path: Path) -> None:
 def test_the_published_file() -> None:
     path = published("heartsteps") / "heartsteps" / "suggestions.csv"
     found = read_heartsteps([path])
-    assert found.log.num_rows == 8274
-    log = found.log.to_pylist()
+    assert found.table.num_rows == 8274
+    log = found.table.to_pylist()
     assert len({row["person"] for row in log}) == 37
     assert sum(row["log_steps"] is None for row in log) == 1041
     drawn = [row for row in log if row["can_skip"] and row["can_send"]]
     assert len(drawn) == 6590 and sum(row["send"] == "yes" for row in drawn) == 3915
     assert Counter(row["type"] for row in drawn if row["can_active"]) == {"active": 2187, "sedentary": 1727}
-    source = Source(found.log, found.problem)
+    source = Source(found.table, found.problem)
     assert audit_log(source, scope=found.problem.scope(["send"])).verdict != "refused"
     refused = audit_log(source, scope=found.problem.scope(["type"]))
     assert refused.verdict == "refused"
@@ -131,7 +131,7 @@ def test_what_is_wrong_with_the_type_is_not_held_against_sending(tmp_path: Path)
         if row["send"] == "TRUE":
             row |= {"send.active": "TRUE", "send.sedentary": "FALSE"}
     found = read(tmp_path, rows)
-    source = Source(found.log, found.problem)
+    source = Source(found.table, found.problem)
     assert audit_log(source, scope=found.problem.scope(["type"])).verdict == "refused"
     certificate = certify(source, [Candidate(Function(found.problem, always, ["send"]))], scopes=[["send"]])
     assert certificate.verdict.verdict == "not yet"

@@ -18,7 +18,7 @@ from real_data import published
 from scipy import stats
 from walk_through import blocks
 
-from aegis.adapters import DatasetLog
+from aegis.adapters import ConvertedLog
 from aegis.adapters.datasets.hillstrom import EMAILS, hillstrom_problem, read_hillstrom
 from aegis.agents import learn
 from aegis.audit import audit_log
@@ -32,7 +32,7 @@ TEXTS = ("history_segment", "zip_code", "channel")
 NUMBERS = ("recency", "history", "mens", "womens", "newbie", "visit", "conversion", "spend")
 
 
-def read(folder: Path, rows: list[dict[str, str]]) -> DatasetLog:
+def read(folder: Path, rows: list[dict[str, str]]) -> ConvertedLog:
     return read_hillstrom([write_customers(folder / "hillstrom.csv", rows)])
 
 
@@ -41,7 +41,7 @@ def read(folder: Path, rows: list[dict[str, str]]) -> DatasetLog:
 def test_every_row_is_kept_and_says_what_the_file_says(tmp_path_factory: pytest.TempPathFactory, seed: int, count: int) -> None:
     rows = customers(count, seed)
     found = read(tmp_path_factory.mktemp("hillstrom"), rows)
-    log = found.log.to_pylist()
+    log = found.table.to_pylist()
     assert [row["customer"] for row in log] == list(range(1, count + 1))
     for row, made in zip(rows, log, strict=True):
         assert made["email"] == row["segment"]
@@ -66,7 +66,7 @@ def test_a_guard_is_offered(tmp_path: Path) -> None:
     found = read_hillstrom([path], guard="conversion")
     (guard,) = found.problem.guards
     assert (guard.column, guard.goal, guard.max_worsening) == ("conversion", "maximise", 0.005)
-    Source(found.log, found.problem).read()
+    Source(found.table, found.problem).read()
     with pytest.raises(SettingError, match="unknown guard 'spend'"):
         read_hillstrom([path], guard="spend")
 
@@ -123,11 +123,11 @@ def mens(level: str | Level, rows: Rows) -> npt.NDArray[np.float64]:
 
 
 @cache
-def _tidied(path: Path, guard: str) -> DatasetLog:
+def _tidied(path: Path, guard: str) -> ConvertedLog:
     return read_hillstrom([path], guard=guard)
 
 
-def data(guard: str = "none") -> DatasetLog:
+def data(guard: str = "none") -> ConvertedLog:
     """Return the published file as a log, or skip."""
     return _tidied(published("hillstrom") / "hillstrom" / "hillstrom.csv", guard)
 
@@ -137,19 +137,19 @@ def student(values: npt.NDArray[np.float64], risk: float = 0.05) -> float:
     return float(values.mean() + stats.t.ppf(risk, values.size - 1) * stats.sem(values))
 
 
-def column(found: DatasetLog, name: str) -> npt.NDArray[Any]:
-    return np.array(found.log[name].to_pylist())
+def column(found: ConvertedLog, name: str) -> npt.NDArray[Any]:
+    return np.array(found.table[name].to_pylist())
 
 
 def test_the_published_file() -> None:
     found = data()
-    assert found.log.num_rows == 64_000
+    assert found.table.num_rows == 64_000
     email, visit = column(found, "email"), column(found, "visit")
     assert Counter(email.tolist()) == {"No E-Mail": 21_306, "Mens E-Mail": 21_307, "Womens E-Mail": 21_387}
     share = stats.chisquare([int((email == name).sum()) for name in EMAILS])
     assert share.pvalue > 0.05, "a third each, up to chance"
     assert visit.sum() == 9394 and column(found, "conversion").sum() == 578 and column(found, "spend").max() == 499
-    source = Source(found.log, found.problem)
+    source = Source(found.table, found.problem)
     assert audit_log(source).verdict == "fit"
 
 
@@ -169,7 +169,7 @@ def test_always_mens_in_the_published_file() -> None:
 def test_a_fixed_candidate_alone_is_certified_on_nearly_every_customer() -> None:
     found = data()
     certificate = certify(
-        Source(found.log, found.problem), [Candidate(Function(found.problem, mens))], what=["gain"], ledger=False
+        Source(found.table, found.problem), [Candidate(Function(found.problem, mens))], what=["gain"], ledger=False
     )
     (level,) = certificate.levels
     assert certificate.verdict.verdict == "certified" and level.units == 60_725
@@ -179,7 +179,7 @@ def test_a_fixed_candidate_alone_is_certified_on_nearly_every_customer() -> None
 
 def test_the_learned_policy_sends_the_mens_e_mail_to_everyone_and_is_certified() -> None:
     found = data()
-    source = Source(found.log, found.problem)
+    source = Source(found.table, found.problem)
     learned = learn(source)
     np.testing.assert_array_equal(learned.policy.full("email", source.read())[0].mean(axis=0), [0, 1, 0])
     split = Split.of(learned.record["split"])
@@ -197,7 +197,7 @@ def test_the_learned_policy_sends_the_mens_e_mail_to_everyone_and_is_certified()
 def test_purchases_do_not_fall() -> None:
     found = data("conversion")
     certificate = certify(
-        Source(found.log, found.problem), [Candidate(Function(found.problem, mens))], what=["gain"], ledger=False
+        Source(found.table, found.problem), [Candidate(Function(found.problem, mens))], what=["gain"], ledger=False
     )
     (level,) = certificate.levels
     (guard,) = level.guards
@@ -216,7 +216,7 @@ def test_the_answers_on_the_page_are_those_of_the_problem_file(tmp_path: Path) -
     assert stated.items() <= kept.items()
 
 
-def _gains(found: DatasetLog, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def _gains(found: ConvertedLog, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
     """Return what each customer says about the gain of the men's e-mail over none, weighted by the documented probabilities."""
     email, visit = column(found, "email")[rows], column(found, "visit")[rows]
     return 3.0 * ((email == "Mens E-Mail") * 1.0 - (email == "No E-Mail")) * visit

@@ -16,7 +16,7 @@ import pytest
 
 from aegis.adapters import log_certificate
 from aegis.certificate import Certificate, certify, load_certificate
-from aegis.cli import main
+from aegis.cli import main, options
 from aegis.errors import InputError, LogError
 from aegis.policies import Constant, Legacy
 from aegis.problem import save_problem
@@ -111,11 +111,11 @@ def test_the_option_of_certify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     save_problem(one_level.problem_of(), tmp_path / "problem.yaml")
     log = [str(tmp_path / "log.parquet"), "--problem", str(tmp_path / "problem.yaml")]
     arguments = ["certify", *log, "--policy", "full-columns:always,never,nor_this", "--json", "--mlflow"]
-    monkeypatch.setattr("aegis.cli.options.MLFLOW_PACKAGES", ("a_package_that_nobody_has",))
+    monkeypatch.setitem(options.EXTRAS, "mlflow", ("a_package_that_does_not_exist",))
     with pytest.raises(SystemExit) as stop:
         main(arguments)
     assert stop.value.code == 2 and "pip install 'aegis-handover[mlflow]'" in capsys.readouterr().err
-    monkeypatch.setattr("aegis.cli.options.MLFLOW_PACKAGES", ())
+    monkeypatch.setitem(options.EXTRAS, "mlflow", ())
     tracker: Any = Tracker()
     monkeypatch.setitem(sys.modules, "mlflow", tracker)
     with pytest.raises(SystemExit) as stop:

@@ -21,9 +21,9 @@ from aegis.logs import Source
 def test_every_plot_is_kept_below_its_whole_plot(tmp_path_factory, seed: int, blocks: int) -> None:  # type: ignore[no-untyped-def]
     rows = oats(blocks, seed)
     found = read_oats([write_oats(tmp_path_factory.mktemp("oats") / "yates.oats.tsv", rows)])
-    assert found.log.num_rows == len(rows)
-    assert found.log["harvest"].to_pylist() == [float(row["yield"]) for row in rows]
-    batch = Source(found.log, found.problem).read()
+    assert found.table.num_rows == len(rows)
+    assert found.table["harvest"].to_pylist() == [float(row["yield"]) for row in rows]
+    batch = Source(found.table, found.problem).read()
     assert len(batch) == blocks and len(batch.levels["variety"]) == 3 * blocks and len(batch.levels["nitrogen"]) == 12 * blocks
     np.testing.assert_allclose(batch.levels["variety"].mu_taken, 1 / 3)
     np.testing.assert_allclose(batch.levels["nitrogen"].mu_taken, 1 / 4)
@@ -57,6 +57,6 @@ def test_a_variety_sown_twice_in_a_block_is_named(tmp_path: Path) -> None:
 
 def test_the_published_file() -> None:
     found = read_oats([published("oats") / "oats" / "yates.oats.tsv"])
-    batch = Source(found.log, found.problem).read()
-    assert found.log.num_rows == 72 and len(batch) == 6
+    batch = Source(found.table, found.problem).read()
+    assert found.table.num_rows == 72 and len(batch) == 6
     assert batch.reward.mean() == pytest.approx(103.97, abs=0.01)

@@ -42,13 +42,13 @@ def test_every_row_is_kept_in_both_directions(tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path / "obp.whl", "men", given)
     for logger, rows in given.items():
         found = read_open_bandit([wheel], "men", logger, "impression")
-        made = found.log.to_pylist()
+        made = found.table.to_pylist()
         assert [row["item"] for row in made] == [row["item_id"] for row in rows]
         assert [row["click"] for row in made] == [float(row["click"]) for row in rows]
         assert [row["propensity"] for row in made] == [float(row["propensity_score"]) for row in rows]
         assert made[1]["shown_at"].isoformat() == "2019-11-24T00:03:01.000001" and made[21]["window"] == "2019-11-24T01"
         assert list(found.policies) == [{"random": "bts", "bts": "random"}[logger]]
-        batch = Source(found.log, found.problem).read()
+        batch = Source(found.table, found.problem).read()
         assert len(batch) == len(rows)
         np.testing.assert_allclose(batch.levels["item"].mu_taken, [float(row["propensity_score"]) for row in rows])
     assert [variable.name for variable in found.problem.innermost.context] == [
@@ -61,9 +61,9 @@ def test_windows_are_hours_without_their_first_minutes_and_say_how_many_rows_tha
     given = logs()
     found = read_open_bandit([write_wheel(tmp_path / "obp.whl", "men", given)], "men")
     late = [index + 1 for index, row in enumerate(given["random"]) if int(row["timestamp"][14:16]) >= 5]
-    assert found.log["impression"].to_pylist() == late
+    assert found.table["impression"].to_pylist() == late
     assert f"{200 - len(late)} impressions in the first 5 minutes of an hour are left out" in found.notes[0]
-    batch = Source(found.log, found.problem).read()
+    batch = Source(found.table, found.problem).read()
     assert batch.cluster is not None and len(np.unique(batch.cluster)) == 10
 
 
@@ -75,7 +75,7 @@ def test_an_unpacked_copy_reads_the_same(tmp_path: Path) -> None:
             place = tmp_path / top / logger / "men" / "men.csv"
             place.parent.mkdir(parents=True)
             place.write_text(csv_text(rows))
-        assert read_open_bandit([tmp_path / top.split("/")[0]], "men").log.equals(wheel.log)
+        assert read_open_bandit([tmp_path / top.split("/")[0]], "men").table.equals(wheel.table)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_is_not_the_data_set_is_named(tmp_path: Path) -> None:
 def test_the_published_file(campaign: str) -> None:
     wheel = published("open-bandit") / "obp-0.4.1-py3-none-any.whl"
     found = read_open_bandit([wheel], campaign, "bts", "impression")
-    assert found.log.num_rows == 10_000
+    assert found.table.num_rows == 10_000
     assert found.problem.innermost.actions.count == CAMPAIGNS[campaign]
 
 
@@ -133,5 +133,5 @@ def test_draws_that_are_held_are_noticed_and_windows_mend_it(campaign: str) -> N
     wheel = published("open-bandit") / "obp-0.4.1-py3-none-any.whl"
     for unit, refused in (("impression", ["actions-held"]), ("window", [])):
         found = read_open_bandit([wheel], campaign, unit=unit)
-        audit = audit_log(Source(found.log, found.problem), found.policies["bts"])
+        audit = audit_log(Source(found.table, found.problem), found.policies["bts"])
         assert [finding.code for finding in audit.findings if finding.severity == "refused"] == refused

@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 from typed import run as aegis
 
 from aegis.cli.config import HandoverRequest
 from aegis.cli.handover_run import load_host, prepare_run
-from aegis.cli.live_view import LiveView, watch_run
 from aegis.errors import AegisError
 from aegis.handover import HOSTS, read_events, replay_events
 from aegis.logs import Source
@@ -24,7 +22,9 @@ from aegis.problem import load_problem
 from aegis.worlds import make_world, oracle_value, true_value
 
 VALIDATE = (Path(__file__).parents[2] / "docs" / "validate.md").read_text(encoding="utf-8")
+
 SMALL: dict[str, Any] = {"f_a": 2.0, "inner_steps": 3}
+
 QUICK: tuple[object, ...] = (
     *("--set", "f_a=2.0", "--set", "inner_steps=3", "--host", "greedy", "--caps", "2"),
     *("--gate-set", "upgrades=false", "--episodes", 60, "--seed", 1),
@@ -91,26 +91,6 @@ def test_without_a_folder_nothing_is_written_but_the_report(
     assert list(tmp_path.iterdir()) == []
     found = result("--report", "page.html", capsys=capsys)
     assert found["report"] == "page.html" and [path.name for path in tmp_path.iterdir()] == ["page.html"]
-
-
-def test_a_file_says_the_same_as_options_which_come_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tmp_path / "run.yaml"
-    config.write_text(
-        "world: additive\nset: {f_a: 2.0, inner_steps: 3}\nhost: greedy\ncaps: [2]\n"
-        "gate-set:\n  upgrades: false\nepisodes: 60\nseed: 1\nmargin: {meta: 0.1}\ndelta: 0.05\npreset: null\n"
-    )
-    typed = result("--margin", "meta=0.1", "--out", tmp_path / "typed", capsys=capsys)
-    code, out, err = aegis("handover", "--config", config, "--out", tmp_path / "read", "--json", capsys=capsys)
-    assert code == 0, err
-    assert json.loads(out)["events"] == typed["events"]
-    assert (tmp_path / "typed" / "events.jsonl").read_bytes() == (tmp_path / "read" / "events.jsonl").read_bytes()
-    over = ("--episodes", 30, "--delta", 0.1, "--set", "f_a=1.5", "--gate-set", "generations=1")
-    code, out, _ = aegis("handover", "--config", config, *over, "--json", capsys=capsys)
-    found = json.loads(out)
-    assert code == 0 and found["episodes"] == 30
-    assert found["settings"] == {"f_a": 1.5, "inner_steps": 3}
-    assert (found["gate_settings"]["delta"], found["gate_settings"]["generations"]) == (0.1, 1)
-    assert found["gate_settings"]["caps"] == [2.0]
 
 
 def test_shadow_never_flips_and_approval_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,54 +167,6 @@ def test_the_table_of_a_plant_of_ones_own_has_no_truth(greenhouse: Path, capsys:
     assert "This plant is simulated" not in (greenhouse / "page.html").read_text()
 
 
-# ---- while it runs -----------------------------------------------------------------------------------------------------------
-
-
-def watched() -> LiveView:
-    settings = {"caps": [2.0], "upgrades": False}
-    made = prepare_run(HandoverRequest(settings=SMALL, host="greedy", episodes=60, gate_settings=settings))
-    return LiveView(made.gate, True, 60)
-
-
-def drawn(found: LiveView) -> str:
-    screen = Console(record=True, width=120, file=open("/dev/null", "w"))  # noqa: SIM115
-    screen.print(found.screen())
-    screen.file.close()
-    return screen.export_text()
-
-
-def test_the_screen_shows_control_bounds_evidence_reward_and_flips() -> None:
-    found = watched()
-    assert "no episode yet" in drawn(found)
-    found.gate.advance(30, found.add)
-    early = drawn(found)
-    assert re.search(r"inner\s+│ legacy\s+│ W = 2\s+│\s+[-+][\d.]+ \(0\) │ [█░]{10} -?[\d.]+ of \d\.\d", early)
-    assert "agent since" not in early and "reward  legacy" in early
-    found.gate.advance(60, found.add)
-    late = drawn(found)
-    since = found.gate.state.at("inner").since
-    assert f"agent since {since}, +" in late and f"episode {since - 1}: Level 'inner' is handed over" in late
-    before = np.mean([found.measure.value(value) for value in found.gate.rewards[: since - 1]])
-    assert f"legacy {before:.4g}   last 50" in late
-
-
-def test_the_screen_of_a_gate_that_looks_from_time_to_time() -> None:
-    made = prepare_run(HandoverRequest(settings=SMALL, gate="published", episodes=60))
-    found = LiveView(made.gate, made.certificate, 60)
-    found.gate.advance(60, found.add)
-    text = drawn(found)
-    assert "not a certificate" in text and re.search(r"inner\s+│ \S+.*│ (no cap|-)\s", text)
-
-
-def test_quiet_runs_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    found = watched()
-    with watch_run(found.gate, 60, quiet=True) as watch:
-        found.gate.advance(60, watch)
-    assert capsys.readouterr() == ("", "")
-
-
-# ---- bad input ---------------------------------------------------------------------------------------------------------------
-
 BAD = {
     "unknown world": (["--world", "aditive"], "did you mean 'additive'"),
     "unknown host": (["--host", "nct"], "did you mean 'ncts'"),
@@ -280,46 +212,6 @@ def test_bad_input_is_a_clear_error_and_writes_nothing(
     assert code == 2 and expected in err
     assert "Traceback" not in err + out
     assert list(tmp_path.iterdir()) == []
-
-
-FILES = {
-    "unknown key": (
-        "world: additive\nepsiodes: 3\n",
-        "run.yaml, line 2: unknown key 'epsiodes' (did you mean 'episodes'?); allowed",
-    ),
-    "text for a number": ("# a run\n\nepisodes: many\n", "run.yaml, line 3: 'episodes' is a whole number, found 'many'"),
-    "half an episode": ("episodes: 3.5\n", "line 1: 'episodes' is a whole number, found 3.5"),
-    "no episodes": ("episodes: 0\n", "line 1: 'episodes' is a whole number from 1, found 0"),
-    "truth for a number": ("delta: true\n", "line 1: 'delta' is a number, found True"),
-    "one cap": ("caps: 2\n", "line 1: 'caps' is a list, found 2"),
-    "a table that is none": ("set: f_a=2\n", "line 1: 'set' is a mapping"),
-    "a margin that is none": ("margin: {inner: much}\n", "line 1: 'margin' is a number or a mapping"),
-    "a key twice": ("seed: 1\nseed: 2\n", "the key 'seed' is given twice"),
-    "a list": ("- 1\n", "a mapping of options to values is expected"),
-    "not YAML": ("world: [\n", "not valid YAML"),
-    "twice by different names": ("delta: 0.1\ngate-set: {delta: 0.2}\n", "'delta' of the gate is given twice (run.yaml)"),
-    "unknown gate setting": ("gate-set: {patients: 2}\n", "did you mean 'patience'"),
-    "unknown gate setting, nested": (
-        "seed: 1\ngate-set:\n  first: 20\n  generation: 2\n",
-        "run.yaml, line 4: unknown key 'generation' in 'gate-set' (did you mean 'generations'?); allowed: delta",
-    ),
-    "unknown setting of a world": ("set: {f_a: 1, f_b: 3}\n", "run.yaml, line 1: unknown key 'f_b' in 'set' (did you mean"),
-    "a setting of another gate": ("gate: published\ngate-set: {caps: [2]}\n", "run.yaml, line 2: unknown key 'caps'"),
-    "a margin of an unknown level": ("margin:\n  iner: 1\n", "unknown level of --margin (run.yaml, line 2) 'iner'"),
-    "empty text": ("world: ''\n", "line 1: 'world' is a text"),
-}
-
-
-@pytest.mark.parametrize("what", FILES)
-def test_a_bad_file_is_named_with_the_line(
-    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    text, expected = FILES[what]
-    Path("run.yaml").write_text(text)
-    code, out, err = aegis("handover", "--config", "run.yaml", "--out", "run", capsys=capsys)
-    assert code == 2 and expected in err
-    assert "Traceback" not in err + out and not Path("run").exists()
 
 
 def test_another_run_in_the_folder_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from typed import done
 from typed import run as aegis
 
-from aegis.cli.config import REQUEST_KEYS
+from aegis.cli.config import CONFIG_FIELDS
 from aegis.handover import GATES, HOSTS, GateSettings, read_events, replay_events
 from aegis.handover.events import EVENT_KINDS
 from aegis.handover.gate_settings import MODES
@@ -102,7 +102,7 @@ def test_every_setting_is_on_the_page_with_its_default() -> None:
 
 
 def test_options_hosts_gates_modes_and_events_are_on_the_page() -> None:
-    for key in REQUEST_KEYS:
+    for key in CONFIG_FIELDS:
         assert f"--{key}" in PAGE, key
     for name in [*GATES, *MODES, *EVENT_KINDS, *(host for host in HOSTS if host != "external")]:
         assert f"`{name}`" in PAGE, name

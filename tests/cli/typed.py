@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
 import pytest
 
 from aegis.cli import main
@@ -20,3 +23,9 @@ def done(*arguments: object) -> int:
         main([str(argument) for argument in arguments])
     code = stop.value.code
     return 0 if code is None else int(code)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))

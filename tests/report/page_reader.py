@@ -77,3 +77,14 @@ def section(page: Element, title: str) -> Element:
     found = [item for item in page.all("section") if item.all("h2") and item.all("h2")[0].text == title]
     assert len(found) == 1, f"{len(found)} sections called {title}"
     return found[0]
+
+
+def drawn(text: str) -> Element:
+    """Return the picture in a text."""
+    return read(text).one("svg")
+
+
+def edges(rectangle: Element) -> tuple[float, float]:
+    """Return where a rectangle begins and ends."""
+    left = float(rectangle.attributes["x"])
+    return left, left + float(rectangle.attributes["width"])

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from inline import Inline, Plant, small_world
 
-from aegis.cli.gate_server import START_SECONDS, make_service
+from aegis.cli.gate_server import START_SECONDS, ServerOptions, make_service
 from aegis.handover import HOSTS
 from aegis.problem import Batch
 from aegis.service.app import Service
@@ -128,7 +128,7 @@ def running_gate(
     given = {} if store.exists() else SETTINGS
     service, server = make_service(
         *(world.problem, str(store), "press", given, None if store.exists() else SEED, "greedy"),
-        *(("127.0.0.1", port), (), 2000.0, standby, None, None, None),
+        ServerOptions("127.0.0.1", port, standby=standby),
     )
     service.counting.worker = Inline(_workshop(service))  # type: ignore[assignment]
     prepare(service)

@@ -1,6 +1,6 @@
 """Other libraries' policies and logs, and published data sets, brought into the form of this one."""
 
-from aegis.adapters.base import LOG_NAME, PROBLEM_NAME, ConvertedLog, DatasetLog, write_converted
+from aegis.adapters.base import LOG_NAME, PROBLEM_NAME, ConvertedLog, write_converted
 from aegis.adapters.datasets.catalogue import DATASETS, DatasetEntry, read_dataset
 from aegis.adapters.dsjson import convert_dsjson, read_dsjson
 from aegis.adapters.dsjson_events import SKIPPED, UNOBSERVED, DsjsonDeclaration
@@ -17,7 +17,6 @@ __all__ = [
     "UNOBSERVED",
     "ConvertedLog",
     "DatasetEntry",
-    "DatasetLog",
     "DsjsonDeclaration",
     "EstimatorInputs",
     "EstimatorPolicy",

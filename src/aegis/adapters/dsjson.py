@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,15 +28,18 @@ from aegis.problem import Actions, Level, Problem, Propensity, Reward, Variable
 ABSENT_CATEGORY = "(absent)"  # the category of an event without this feature
 
 MOST_ACTIONS = 1000
-
 MOST_TEXTS = 1000  # different texts of one feature
-
+ROWS_AT_ONCE = 65536
 EPISODE, TIME, ACTION, REWARD, CLUSTER = "event_id", "timestamp", "action", "reward", "cluster"
 
 
 @dataclass(slots=True)
 class DsjsonSurvey:
-    """What the first pass finds. kinds: by shared feature, its texts; None for numbers. actions: labels, as they come."""
+    """The first pass over the files: what they hold, before a row is written.
+
+    kinds: by shared feature, its texts; None for numbers. actions: labels, as they come. counts: of events that are `kept`, and
+    of those with a property. dropped, observed: where each value came first.
+    """
 
     declared: DsjsonDeclaration
     kinds: dict[str, dict[str, None] | None] = field(default_factory=dict)
@@ -42,55 +47,32 @@ class DsjsonSurvey:
     features: dict[str, None] = field(default_factory=dict)
     actions: dict[str, None] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
-    models: set[str] = field(default_factory=set)
+    models: set[str | None] = field(default_factory=set)
     dropped: dict[float, str] = field(default_factory=dict)
-    events: int = 0
-    kept: int = 0
-    masked: bool = False
-    named: int = 0
-    timed: int = 0
-    full: int = 0
-    skipped: int = 0
-    deferred: int = 0
-    joined: int = 0
-    apart: int = 0
-    dangling: int = 0
     costs: set[float] = field(default_factory=set)
     observed: dict[bool | None, str] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    masked: bool = False
     featured: bool = False
+    dangling: int = 0
 
     def add(self, event: DsjsonEvent) -> None:
         """Add an event; LogError if it does not fit those before."""
-        self.events += 1
-        self.skipped += event.skipped
-        self.deferred += event.deferred
         if event.unused and self.declared.skipped is None:
-            found = "'_skipLearn': the event was marked not to be learned from, as when its action was never shown."
-            if event.deferred:
-                found = (
-                    "'DeferredAction': the action was to wait for its activation ('ActionTaken'), and the file has none: it was "
-                    "not put to use, and Vowpal Wabbit does not learn from it."
-                )
-            raise LogError(
-                f"{event.where}, key {found} If that can depend on the action, leaving it out favours actions that are shown "
-                "rarely: declare skipped 'missing' (it counts at its worst), or 'left out' if it has nothing to do with the "
-                "action (--skipped)"
-            )
+            raise _undeclared_skip(event)
         self._add_id(event)
-        self.joined += event.joined
+        counts = self.counts
+        counts += Counter(skipped=event.skipped, deferred=event.deferred, joined=event.joined)
         left_out = event.unused and self.declared.skipped == "left out"
         if event.observed or not left_out:
             self.observed.setdefault(event.observed, event.where)
         if left_out:
             return
-        self.kept += 1
+        named, timed, full = (value is not None for value in (event.event_id, event.time, event.chances))
+        counts += Counter(kept=1, EventId=named, Timestamp=timed, p=full)
         if len(self.costs) < 2:
             self.costs.add(event.cost)
-        self.named += event.event_id is not None
-        self.timed += event.time is not None
-        self.full += event.chances is not None
-        if event.model is not None:
-            self.models.add(event.model)
+        self.models.add(event.model)
         self.dropped.setdefault(event.dropped, event.where)
         labels = action_labels(event, self.declared.action_key)
         self.masked = self.masked or (bool(self.actions) and list(self.actions) != labels)
@@ -125,7 +107,7 @@ class DsjsonSurvey:
         text = isinstance(value, str | bool)
         if key not in self.kinds:
             self.kinds[key] = {} if text else None
-            self.absent[key] = self.kept - 1
+            self.absent[key] = self.counts["kept"] - 1
         known = self.kinds[key]
         if text != (known is not None):
             expected = "a number" if known is None else "a text"
@@ -140,19 +122,18 @@ class DsjsonSurvey:
                     "contexts to keep (--context), or make it the cluster (--cluster)"
                 )
 
-    def check(self, lost: DsjsonOutcome | None = None) -> None:
-        """Raise LogError for what the file leaves open and nobody declared. lost: an outcome without its decision."""
-        declared = self.declared
-        if not self.kept:
+    def check(self, apart: Sequence[DsjsonOutcome]) -> None:
+        """Raise LogError for what the files leave open and the user did not declare. apart: outcomes in lines of their own."""
+        declared, events = self.declared, self.counts["kept"]
+        if not events:
             raise LogError("there is nothing to convert: no line holds a decision that is kept")
-        wanted = [*(declared.contexts or ()), *([] if declared.cluster is None else [declared.cluster])]
-        for key in wanted:
+        for key in [*(declared.contexts or ()), *([] if declared.cluster is None else [declared.cluster])]:
             if key not in self.kinds:
                 known = ", ".join(self.features) or "none"
                 raise LogError(f"no event has the shared feature '{key}'{did_you_mean(key, self.features)}; features: {known}")
-        for what, count in (("EventId", self.named), ("Timestamp", self.timed), ("p", self.full)):
-            if 0 < count < self.kept and what != "Timestamp":
-                raise LogError(f"{count} of {self.kept} events have the key '{what}': all of them must have it, or none")
+        for key in ("EventId", "p"):
+            if 0 < self.counts[key] < events:
+                raise LogError(f"{self.counts[key]} of {events} events have the key '{key}': all of them must have it, or none")
         rates = list(self.dropped.items())
         if len(rates) > 1:
             (one, first), (other, second) = rates[:2]
@@ -160,22 +141,29 @@ class DsjsonSurvey:
                 f"{second}, key 'pdrop': found {other:g}, but {one:g} at {first}: events were thinned at different rates, so "
                 "that those in the file are not like those that happened. Convert stretches of one rate by themselves"
             )
-        if lost is not None and self.dangling == self.apart and not declared.thinned:
-            own = next(iter(self.ids.items()), None)
-            example = "no decision has one" if own is None else f"a decision has '{own[0]}' ({own[1]})"
+        lost = [line for line in apart if line.event_id not in self.ids]
+        self.dangling = len(lost)
+        if not declared.thinned:
+            self._check_thinning(lost, len(apart), rates[0][0])
+        if declared.unobserved is None:
+            self._check_outcomes()
+
+    def _check_thinning(self, lost: Sequence[DsjsonOutcome], outcomes: int, rate: float) -> None:
+        """Raise LogError if decisions are missing. lost: outcomes without a decision. rate: at which events were dropped."""
+        if lost and len(lost) == outcomes:
+            theirs = "has none" if lost[0].event_id is None else f"has '{lost[0].event_id}'"
+            own = next((f"a decision has '{name}' ({where})" for name, where in self.ids.items()), "no decision has one")
             raise LogError(
-                f"{lost.where}, key 'EventId': {_id_words(lost)}, but {example}: none of the {self.apart} outcomes "
-                "belongs to a decision, their ids do not match. Name the files of the decisions and of their outcomes together"
+                f"{lost[0].where}, key 'EventId': an outcome {theirs}, but {own}: not one of the {outcomes} outcomes belongs to "
+                "a decision, their ids do not match. Name the files of the decisions and of their outcomes together"
             )
-        if (rates[0][0] > 0 or self.dangling) and not declared.thinned:
-            found = f"'pdrop' is {rates[0][0]:g}" if rates[0][0] > 0 else f"{self.dangling} outcomes have no decision in the file"
+        if rate > 0 or lost:
+            reason = f"'pdrop' is {rate:g}" if rate > 0 else f"{len(lost)} outcomes have no decision in the file"
             raise LogError(
-                f"{found}: decisions are missing from this file. A certificate then speaks of all decisions only if those that "
+                f"{reason}: decisions are missing from this file. A certificate then speaks of all decisions only if those that "
                 "are missing were left out by a coin toss that looked at nothing (neither context, nor action, nor outcome): "
                 "declare it with --thinned if you know that it was so"
             )
-        if declared.unobserved is None:
-            self._check_outcomes()
 
     def _check_outcomes(self) -> None:
         """Raise LogError if some events have an outcome and some have none, or no event has one."""
@@ -185,19 +173,20 @@ class DsjsonSurvey:
         )
         where = self.observed.get(False) or self.observed.get(None)
         if len(self.observed) > 1:
-            found = f"{where}, key 'o': this event has no outcome, others have"
-            if self.joined:
+            fault = f"{where}, key 'o': this event has no outcome, others have"
+            if self.counts["joined"]:
                 name = next((name for name, place in self.ids.items() if place == where), None)
-                found = (
+                fault = (
                     f"{where}: no line holds an outcome ('RewardValue') of this event, EventId {name!r}, nor has it one itself "
-                    f"('o'); {self.joined} events have an outcome in a line of its own"
+                    f"('o'); {self.counts['joined']} events have an outcome in a line of its own"
                 )
-            raise LogError(f"{found}. Its cost is then a default, {declare}")
+            raise LogError(f"{fault}. Its cost is then a default, {declare}")
         if True not in self.observed and (False in self.observed or self.costs == {0.0}):
-            found = "an empty 'o'" if False in self.observed else "the cost 0 and no 'o'"
+            sign = "an empty 'o'" if False in self.observed else "the cost 0 and no 'o'"
             raise LogError(
-                f"{where}: none of the {self.kept} decisions has an outcome (all have {found}). Outcomes in a file of their own "
-                f"(lines with 'EventId' and 'RewardValue') are to be named with it. Else these costs are defaults, {declare}"
+                f"{where}: not one of the {self.counts['kept']} decisions has an outcome (all have {sign}). Outcomes in a file "
+                "of their own (lines with 'EventId' and 'RewardValue') are to be named with it. Else these costs are defaults, "
+                f"{declare}"
             )
 
     @property
@@ -223,7 +212,7 @@ class DsjsonSurvey:
             for key in self.contexts
         )
         full = tuple(f"p:{label}" for label in labels)
-        propensity = Propensity(columns=full) if self.full else Propensity(column="p")
+        propensity = Propensity(columns=full) if self.counts["p"] else Propensity(column="p")
         masks = tuple(f"can:{label}" for label in labels) if self.masked else ()
         level = Level(self.declared.level, Actions(ACTION, labels, "labels"), context, propensity, EPISODE, masks)
         return Problem(
@@ -231,7 +220,7 @@ class DsjsonSurvey:
             Reward(REWARD, self.declared.reward_range),
             episode=(EPISODE,),
             cluster=None if self.declared.cluster is None else CLUSTER,
-            time=TIME if self.timed == self.kept else None,
+            time=TIME if self.counts["Timestamp"] == self.counts["kept"] else None,
         )
 
     def _values(self, key: str) -> list[str]:
@@ -241,112 +230,101 @@ class DsjsonSurvey:
 
     def notes(self) -> tuple[str, ...]:
         """Return what to know about the log."""
-        found = [f"{self.kept} decisions; rewards are costs with the other sign"]
-        if self.declared.reward_range is None:
-            found.append("no reward range was declared: put one into problem.yaml before anything is certified")
-        if self.declared.action_key is None:
-            found.append("an action is its place in '_multi': name its feature (--action-key) if places change their meaning")
-        if self.featured and self.declared.action_key is None:
-            found.append("features of single actions are not contexts of a decision and were left out")
-        if not self.full:
-            found.append("only the probability of the action taken is known: sharper certificates need 'a' and 'p'")
-        if len(self.models) > 1:
-            found.append(f"{len(self.models)} models wrote this log, so that it learned: learn with --split time")
-        if self.joined:
-            found.append(f"{self.joined} outcomes stood in lines of their own and were joined to their decisions by EventId")
-        if max(self.dropped) > 0 or self.dangling:
-            found.append("decisions are missing from the file, declared to be left out by a coin toss that looked at nothing")
-        if self.skipped:
-            found.append(f"{self.skipped} events were marked _skipLearn: declared '{self.declared.skipped}'")
-        if self.deferred:
-            found.append(f"{self.deferred} deferred actions were never activated: declared '{self.declared.skipped}'")
-        if True not in self.observed and len(self.costs) == 1:
-            found.append(f"no decision tells of an outcome, and all have the same cost, {next(iter(self.costs)):g}")
-        if len(self.observed) > 1:
-            found.append(f"events without an outcome: declared '{self.declared.unobserved}'")
-        if 0 < self.timed < self.kept:
-            found.append("some events have no Timestamp: times were left out")
-        constant = [key for key in self.kinds if key != self.declared.cluster and key not in self.contexts]
-        if constant:
-            found.append(f"shared features that never change were left out: {', '.join(constant)}")
-        if any(self.kinds[key] is None and self.absent[key] for key in self.contexts):
-            found.append("a number that an event does not have is 0, as in Vowpal Wabbit")
-        return tuple(found)
+        declared, counts = self.declared, self.counts
+        models = self.models - {None}
+        constant = [key for key in self.kinds if key != declared.cluster and key not in self.contexts]
+        same_cost = True not in self.observed and len(self.costs) == 1
+        notes = {
+            f"{counts['kept']} decisions; rewards are costs with the other sign": True,
+            "no reward range was declared: put one into problem.yaml before anything is certified": declared.reward_range is None,
+            "an action is its place in '_multi': name its feature (--action-key) if places change their meaning": (
+                declared.action_key is None
+            ),
+            "features of single actions are not contexts of a decision and were left out": (
+                self.featured and declared.action_key is None
+            ),
+            "only the probability of the action taken is known: sharper certificates need 'a' and 'p'": not counts["p"],
+            f"{len(models)} models wrote this log, so that it learned: learn with --split time": len(models) > 1,
+            f"{counts['joined']} outcomes stood in lines of their own and were joined to their decisions by EventId": (
+                counts["joined"]
+            ),
+            "decisions are missing from the file, declared to be left out by a coin toss that looked at nothing": (
+                max(self.dropped) > 0 or self.dangling
+            ),
+            f"{counts['skipped']} events were marked _skipLearn: declared '{declared.skipped}'": counts["skipped"],
+            f"{counts['deferred']} deferred actions were never activated: declared '{declared.skipped}'": counts["deferred"],
+            f"no decision tells of an outcome, and all have the same cost, {min(self.costs):g}": same_cost,
+            f"events without an outcome: declared '{declared.unobserved}'": len(self.observed) > 1,
+            "some events have no Timestamp: times were left out": 0 < counts["Timestamp"] < counts["kept"],
+            f"shared features that never change were left out: {', '.join(constant)}": constant,
+            "a number that an event does not have is 0, as in Vowpal Wabbit": any(
+                self.kinds[key] is None and self.absent[key] for key in self.contexts
+            ),
+        }
+        return tuple(note for note, applies in notes.items() if applies)
 
 
-def _id_words(line: DsjsonOutcome) -> str:
-    return "an outcome has none" if line.event_id is None else f"an outcome has '{line.event_id}'"
-
-
-ROWS_AT_ONCE = 65536
+def _undeclared_skip(event: DsjsonEvent) -> LogError:
+    fault = "'_skipLearn': the event was marked not to be learned from, as when its action was never shown."
+    if event.deferred:
+        fault = (
+            "'DeferredAction': the action was to wait for its activation ('ActionTaken'), and the file has none: it was not put "
+            "to use, and Vowpal Wabbit does not learn from it."
+        )
+    return LogError(
+        f"{event.where}, key {fault} If that can depend on the action, leaving it out favours actions that are shown rarely: "
+        "declare skipped 'missing' (it counts at its worst), or 'left out' if it has nothing to do with the action (--skipped)"
+    )
 
 
 def read_dsjson(paths: str | Path | Sequence[str | Path], declared: DsjsonDeclaration | None = None) -> ConvertedLog:
     """Return DSJSON files (`.gz` too) as one log in memory; LogError names file, line and key of what cannot be used."""
-    given = _as_list(paths)
-    apart = read_dsjson_outcomes(given)
-    found = _survey_files(given, declared or DsjsonDeclaration(), apart)
-    return ConvertedLog(pa.concat_tables(list(_tables(given, found, apart))), found.problem(), found.notes())
+    survey, tables = _survey_files(paths, declared)
+    return ConvertedLog(pa.concat_tables(list(tables)), survey.problem(), survey.notes())
 
 
 def convert_dsjson(
     paths: str | Path | Sequence[str | Path], folder: str | Path, declared: DsjsonDeclaration | None = None
 ) -> tuple[int, Problem, tuple[str, ...]]:
     """Write DSJSON files as `log.parquet` and `problem.yaml` into a folder, block by block; return rows, problem and notes."""
-    given = _as_list(paths)
-    apart = read_dsjson_outcomes(given)
-    found = _survey_files(given, declared or DsjsonDeclaration(), apart)
-    problem = found.problem()
-    return write_converted(_tables(given, found, apart), problem, folder), problem, found.notes()
+    survey, tables = _survey_files(paths, declared)
+    problem = survey.problem()
+    return write_converted(tables, problem, folder), problem, survey.notes()
 
 
-def _as_list(paths: str | Path | Sequence[str | Path]) -> list[str | Path]:
-    found = [paths] if isinstance(paths, str | Path) else list(paths)
-    if not found:
+def _survey_files(
+    paths: str | Path | Sequence[str | Path], declared: DsjsonDeclaration | None
+) -> tuple[DsjsonSurvey, Iterator[pa.Table]]:
+    """Return the checked survey of files, and the rows of the log, some at a time."""
+    files = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not files:
         raise SettingError("there is no file to convert; name at least one")
-    return found
-
-
-def _by_id(apart: Sequence[DsjsonOutcome]) -> dict[str, list[DsjsonOutcome]]:
-    found: dict[str, list[DsjsonOutcome]] = {}
+    apart = read_dsjson_outcomes(files)
+    by_id: dict[str, list[DsjsonOutcome]] = {}
     for outcome in apart:
         if outcome.event_id is not None:
-            found.setdefault(outcome.event_id, []).append(outcome)
-    return found
+            by_id.setdefault(outcome.event_id, []).append(outcome)
+    survey = DsjsonSurvey(declared or DsjsonDeclaration())
+    for event in read_dsjson_events(files, by_id):
+        survey.add(event)
+    survey.check(apart)
+    return survey, _tables(survey, read_dsjson_events(files, by_id))
 
 
-def _survey_files(paths: Sequence[str | Path], declared: DsjsonDeclaration, apart: Sequence[DsjsonOutcome]) -> DsjsonSurvey:
-    found = DsjsonSurvey(declared)
-    for event in read_dsjson_events(paths, _by_id(apart)):
-        found.add(event)
-    lost = [line for line in apart if line.event_id not in found.ids]
-    found.apart, found.dangling = len(apart), len(lost)
-    found.check(lost[0] if lost else None)
-    return found
+def _tables(survey: DsjsonSurvey, events: Iterator[DsjsonEvent]) -> Iterator[pa.Table]:
+    problem = survey.problem()
+    schema = _schema(survey, problem)
+    logged = (event for event in events if not (event.unused and survey.declared.skipped == "left out"))
+    rows = (_row(event, survey, problem, number) for number, event in enumerate(logged, 1))
+    while block := list(itertools.islice(rows, ROWS_AT_ONCE)):
+        yield pa.Table.from_pylist(block, schema)
 
 
-def _tables(paths: Sequence[str | Path], found: DsjsonSurvey, apart: Sequence[DsjsonOutcome]) -> Iterator[pa.Table]:
-    """Yield the rows of the log, some at a time."""
-    problem = found.problem()
-    rows: list[dict[str, Any]] = []
-    number = 0
-    for event in read_dsjson_events(paths, _by_id(apart)):
-        if event.unused and found.declared.skipped == "left out":
-            continue
-        number += 1
-        rows.append(_row(event, found, problem, number))
-        if len(rows) == ROWS_AT_ONCE:
-            yield pa.Table.from_pylist(rows, _schema(found, problem))
-            rows = []
-    if rows:
-        yield pa.Table.from_pylist(rows, _schema(found, problem))
-
-
-def _schema(found: DsjsonSurvey, problem: Problem) -> pa.Schema:
+def _schema(survey: DsjsonSurvey, problem: Problem) -> pa.Schema:
     level = problem.innermost
-    numbers = [name for name in found.contexts if found.kinds[name] is None]
-    texts = [name for name in found.contexts if found.kinds[name] is not None]
-    kinds: dict[str, pa.DataType] = {EPISODE: pa.string() if found.named else pa.int64()}
+    numbers = [name for name in survey.contexts if survey.kinds[name] is None]
+    texts = [name for name in survey.contexts if survey.kinds[name] is not None]
+    kinds: dict[str, pa.DataType] = {EPISODE: pa.string() if survey.counts["EventId"] else pa.int64()}
     if problem.time is not None:
         kinds[TIME] = pa.timestamp("us")
     if problem.cluster is not None:
@@ -357,46 +335,46 @@ def _schema(found: DsjsonSurvey, problem: Problem) -> pa.Schema:
     return pa.schema({**kinds, REWARD: pa.float64()})
 
 
-def _row(event: DsjsonEvent, found: DsjsonSurvey, problem: Problem, number: int) -> dict[str, Any]:
+def _row(event: DsjsonEvent, survey: DsjsonSurvey, problem: Problem, number: int) -> dict[str, Any]:
     """Return one decision as a row of the log."""
-    labels = action_labels(event, found.declared.action_key)
-    row: dict[str, Any] = {EPISODE: event.event_id if found.named else number, ACTION: labels[event.taken]}
+    labels = action_labels(event, survey.declared.action_key)
+    row: dict[str, Any] = {EPISODE: event.event_id if survey.counts["EventId"] else number, ACTION: labels[event.taken]}
     if problem.time is not None:
         row[TIME] = _event_time(event)
-    if found.declared.cluster is not None:
-        value = event.shared.get(found.declared.cluster)
+    if survey.declared.cluster is not None:
+        value = event.shared.get(survey.declared.cluster)
         if value is None:
-            raise LogError(f"{event.where}, key 'c.{found.declared.cluster}': is missing; every event belongs to a cluster")
+            raise LogError(f"{event.where}, key 'c.{survey.declared.cluster}': is missing; every event belongs to a cluster")
         row[CLUSTER] = _id_text(value)
-    for key in found.contexts:
+    for key in survey.contexts:
         value = event.shared.get(key)
-        if found.kinds[key] is None:
+        if survey.kinds[key] is None:
             row[key] = 0.0 if value is None else float(value)
         else:
             row[key] = ABSENT_CATEGORY if value is None else str(value)
-    row |= {f"can:{label}": label in labels for label in found.actions if problem.innermost.available}
+    row |= {f"can:{label}": label in labels for label in survey.actions if problem.innermost.available}
     if event.chances is None:
         row["p"] = event.chance
     else:
-        row |= dict.fromkeys((f"p:{label}" for label in found.actions), 0.0)
+        row |= dict.fromkeys((f"p:{label}" for label in survey.actions), 0.0)
         row |= {f"p:{label}": chance for label, chance in zip(labels, event.chances, strict=True)}
-    lost = (event.unused and found.declared.skipped == "missing") or (
-        not event.observed and found.declared.unobserved == "missing"
+    lost = (event.unused and survey.declared.skipped == "missing") or (
+        not event.observed and survey.declared.unobserved == "missing"
     )
     return {**row, REWARD: None if lost else -event.cost}
 
 
 def _id_text(value: Any) -> str:
-    """Return an id as text; a number counts by its size, 1.0 like 1. That it is not a text elsewhere was seen to before."""
+    """Return an id as text; a number counts by its size, 1.0 like 1. The survey checked that it is a number everywhere."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _event_time(event: DsjsonEvent) -> datetime.datetime:
     """Return when an event happened, in UTC without saying so, as logs have it."""
     try:
-        found = datetime.datetime.fromisoformat(str(event.time))
+        time = datetime.datetime.fromisoformat(str(event.time))
     except ValueError as error:
         raise LogError(
             f"{event.where}, key 'Timestamp': found '{event.time}'; expected a time such as 2021-07-29T10:00:00.999Z"
         ) from error
-    return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
+    return time if time.tzinfo is None else time.astimezone(datetime.UTC).replace(tzinfo=None)

@@ -3,26 +3,65 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, StringConstraints, ValidationError
 
 from aegis.errors import LogError, SettingError, check_choice
 
 ROUNDING = 1e-6  # of each probability: they are written with six digits or more
 
 
-@dataclass(frozen=True, slots=True)
+def _unquote(value: Any) -> Any:
+    """Return a flag that some writers put in quotes as it is meant; anything else unchanged."""
+    words = {"true": True, "false": False}
+    return words.get(value.strip().lower(), value) if isinstance(value, str) else value
+
+
+FLAG, TEXT, NUMBER = "true or false", "a text", "a finite number"
+Flag = Annotated[bool, BeforeValidator(_unquote)]
+Text = Annotated[str, StringConstraints(min_length=1)] | None
+
+
+class _OutcomeLine(BaseModel):
+    """The keys of a line that holds an outcome, or an activation, alone. Descriptions say what is expected, for errors."""
+
+    model_config = ConfigDict(strict=True)
+
+    event_id: Text = Field(None, alias="EventId", description=TEXT)
+    activates: Flag | None = Field(None, alias="ActionTaken", description=FLAG)
+
+
+class _DecisionLine(_OutcomeLine):
+    """The keys of a line that holds a decision; those that hang together are checked one by one."""
+
+    time: Text = Field(None, alias="Timestamp", description=TEXT)
+    chance: FiniteFloat = Field(
+        alias="_label_probability", gt=0, le=1, description="the probability of the action taken, above 0 and at most 1"
+    )
+    cost: FiniteFloat = Field(alias="_label_cost", description=NUMBER)
+    skipped: Flag | None = Field(None, alias="_skipLearn", description=FLAG)
+    deferred: Flag | None = Field(None, alias="DeferredAction", description=FLAG)
+    dropped: FiniteFloat = Field(
+        0.0, alias="pdrop", ge=0, lt=1, description="the share of events that was dropped, from 0 and below 1"
+    )
+
+
+Line = TypeVar("Line", bound=_OutcomeLine)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DsjsonEvent:
     """One decision as it was logged.
 
     where: file and line. shared: features by path, such as `user.age`. actions: one mapping of features per action. taken: from
-    0. chances: of all actions, None if the line does not tell. observed: whether an outcome was joined to it, None if the file
-    does not say. skipped: it is marked not to be learned from. dropped: the share of events like it that was not logged.
+    0. chances: of all actions, None if the line has taken ones only. observed: whether an outcome was joined to it, None if the
+    file does not say. skipped: it is marked not to be learned from. dropped: the share of events like it that was not logged.
     joined: its outcome stood in a line of its own. deferred: its action waited (`DeferredAction`) for an activation that never
     came.
     """
@@ -45,11 +84,11 @@ class DsjsonEvent:
 
     @property
     def unused(self) -> bool:
-        """Whether the action was not put to use, as far as the file tells."""
+        """Whether the action was not put to use, as far as the file shows."""
         return self.skipped or self.deferred
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DsjsonOutcome:
     """An outcome, or an activation, in a line of its own.
 
@@ -60,43 +99,40 @@ class DsjsonOutcome:
     where: str
     event_id: str | None
     reward: Any
-    rewarded: bool = True
-    activates: bool = False
+    rewarded: bool
+    activates: bool
 
 
 def read_dsjson_outcomes(paths: Sequence[str | Path]) -> list[DsjsonOutcome]:
-    """Return what stands in lines of its own, outcomes and activations, before or after the line of their decision."""
-    found: list[DsjsonOutcome] = []
-    for path in paths:
-        for number, line in _lines(Path(path)):
-            if "RewardValue" not in line and "ActionTaken" not in line:
-                continue
-            where = f"{path}, line {number}"
-            content = _parse_line(line, where)
-            if _is_separate(content):
-                found.append(
-                    DsjsonOutcome(
-                        where,
-                        _text(content, "EventId", where),
-                        content.get("RewardValue"),
-                        "RewardValue" in content,
-                        _flag(content, "ActionTaken", where),
-                    )
+    """Return outcomes and activations in lines of their own, before or after the line of their decision."""
+    outcomes: list[DsjsonOutcome] = []
+    for where, line in _lines(paths):
+        if "RewardValue" not in line and "ActionTaken" not in line:
+            continue
+        content = _parse_line(line, where)
+        if _is_separate(content):
+            keys = _read_keys(_OutcomeLine, content, where)
+            outcomes.append(
+                DsjsonOutcome(
+                    where=where,
+                    event_id=keys.event_id,
+                    reward=content.get("RewardValue"),
+                    rewarded="RewardValue" in content,
+                    activates=bool(keys.activates),
                 )
-    return found
+            )
+    return outcomes
 
 
 def read_dsjson_events(
     paths: Sequence[str | Path], apart: Mapping[str, Sequence[DsjsonOutcome]] | None = None
 ) -> Iterator[DsjsonEvent]:
-    """Yield the events of files, one after the other; apart: what stands in lines of its own by EventId, which is joined."""
-    for path in paths:
-        for number, line in _lines(Path(path)):
-            where = f"{path}, line {number}"
-            content = _parse_line(line, where)
-            if not _is_separate(content):
-                event = _event(content, where)
-                yield _join_outcomes(event, (apart or {}).get(event.event_id or "", ()))
+    """Yield the events of files, one after the other, joined with the lines apart from them. apart: by EventId."""
+    for where, line in _lines(paths):
+        content = _parse_line(line, where)
+        if not _is_separate(content):
+            event = _event(content, where)
+            yield _join_outcomes(event, (apart or {}).get(event.event_id or "", ()))
 
 
 def flatten_features(features: Any, path: str = "") -> dict[str, Any]:
@@ -107,30 +143,26 @@ def flatten_features(features: Any, path: str = "") -> dict[str, Any]:
         parts = [(str(place), value) for place, value in enumerate(features)]
     else:
         return {path: features}
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in parts:
-        found |= flatten_features(value, f"{path}.{key}" if path else key)
-    return found
+        flat |= flatten_features(value, f"{path}.{key}" if path else key)
+    return flat
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    try:
-        with _open_text(path) as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield number, line
-    except UnicodeDecodeError as error:
-        raise LogError(
-            f"{path}: is not UTF-8 text ({error.reason}, byte {error.start}); DSJSON is one JSON object a line"
-        ) from error
-    except (OSError, EOFError) as error:
-        raise LogError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _open_text(path: Path) -> TextIO:
-    if path.suffix == ".gz":
-        return io.TextIOWrapper(gzip.GzipFile(path), encoding="utf-8")
-    return path.open(encoding="utf-8")
+def _lines(paths: Sequence[str | Path]) -> Iterator[tuple[str, str]]:
+    """Yield the lines that are not empty, each with its file and number."""
+    for path in map(Path, paths):
+        try:
+            with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    if line.strip():
+                        yield f"{path}, line {number}", line
+        except UnicodeDecodeError as error:
+            raise LogError(
+                f"{path}: is not UTF-8 text ({error.reason}, byte {error.start}); DSJSON is one JSON object a line"
+            ) from error
+        except (OSError, EOFError) as error:
+            raise LogError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _parse_line(line: str, where: str) -> dict[str, Any]:
@@ -143,30 +175,41 @@ def _parse_line(line: str, where: str) -> dict[str, Any]:
     return content
 
 
+def _read_keys(kind: type[Line], content: Mapping[str, Any], where: str) -> Line:
+    """Return the keys of a line; LogError names the first that is not what is expected."""
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        key = str(error.errors()[0]["loc"][0])
+        expected = next(field.description for field in kind.model_fields.values() if field.alias == key)
+        raise LogError(f"{where}, key '{key}': {_value_words(content.get(key))}; expected {expected}") from None
+
+
 def _is_separate(content: Mapping[str, Any]) -> bool:
     """Say whether a line is an outcome, or an activation, whose decision is not in it."""
     return "c" not in content and ("RewardValue" in content or "ActionTaken" in content)
 
 
 def _join_outcomes(event: DsjsonEvent, apart: Sequence[DsjsonOutcome]) -> DsjsonEvent:
-    """Return the event with what stands in lines of its own; LogError if outcomes are two, or not what the decision says."""
+    """Return the event with its lines apart; LogError if there are two outcomes, or one that contradicts the decision."""
     if event.deferred and any(line.activates for line in apart):
         event = replace(event, deferred=False)
-    found = [line for line in apart if line.rewarded]
-    if not found:
+    outcomes = [line for line in apart if line.rewarded]
+    if not outcomes:
         return event
-    if event.observed or len(found) > 1:
-        other = event.where if event.observed else found[1].where
+    first = outcomes[0]
+    if event.observed or len(outcomes) > 1:
+        other = event.where if event.observed else outcomes[1].where
         raise LogError(
-            f"{found[0].where}, key 'EventId': an outcome of '{event.event_id}', which has another one ({other}); which of them "
+            f"{first.where}, key 'EventId': an outcome of '{event.event_id}', which has another one ({other}); which of them "
             "counts is for you to say: leave the others out"
         )
-    if not _is_number(found[0].reward):
-        raise LogError(f"{found[0].where}, key 'RewardValue': {_value_words(found[0].reward)}; expected a finite number")
-    reward = float(found[0].reward)
+    if not _is_number(first.reward):
+        raise LogError(f"{first.where}, key 'RewardValue': {_value_words(first.reward)}; expected a finite number")
+    reward = float(first.reward)
     if event.cost != 0 and not math.isclose(event.cost, -reward, rel_tol=1e-6):
         raise LogError(
-            f"{found[0].where}, key 'RewardValue': found {reward:g}, but the decision '{event.event_id}' has '_label_cost' "
+            f"{first.where}, key 'RewardValue': found {reward:g}, but the decision '{event.event_id}' has '_label_cost' "
             f"{event.cost:g}, a reward of {-event.cost:g} ({event.where}). Which of them counts is for you to say: write "
             "'_label_cost' 0 where the outcome comes in a line of its own, or leave that line out"
         )
@@ -189,77 +232,67 @@ def _event(content: Mapping[str, Any], where: str) -> DsjsonEvent:
         raise LogError(
             f"{where}, key 'c._multi': {_value_words(actions)}; expected a list with an entry for each of two or more actions"
         )
+    keys = _read_keys(_DecisionLine, content, where)
     taken = _taken(content, len(actions), where)
-    chance = _number(content, "_label_probability", where)
-    if not 0 < chance <= 1:
-        raise LogError(
-            f"{where}, key '_label_probability': found {chance:g}; the action taken had a probability above 0, at most 1"
-        )
     chances = _chances(content, len(actions), where)
-    if chances is not None and abs(chances[taken] - chance) > ROUNDING + 1e-5 * chance:
+    if chances is not None and abs(chances[taken] - keys.chance) > ROUNDING + 1e-5 * keys.chance:
         raise LogError(
-            f"{where}, key '_label_probability': found {chance:g}, but 'p' gives the action taken {chances[taken]:g}; they "
+            f"{where}, key '_label_probability': found {keys.chance:g}, but 'p' gives the action taken {chances[taken]:g}; they "
             "must agree"
         )
-    dropped = _number(content, "pdrop", where) if "pdrop" in content else 0.0
-    if not 0 <= dropped < 1:
-        raise LogError(
-            f"{where}, key 'pdrop': found {dropped:g}; expected the share of events that was dropped, from 0 and below 1"
-        )
+    state = content.get("VWState")
     return DsjsonEvent(
-        where,
-        _text(content, "EventId", where),
-        _text(content, "Timestamp", where),
-        flatten_features({key: value for key, value in inside.items() if key != "_multi"}),
-        actions,
-        taken,
-        chance,
-        chances,
-        _number(content, "_label_cost", where),
-        _observed(content),
-        _flag(content, "_skipLearn", where),
-        dropped,
-        _model(content),
-        deferred=_flag(content, "DeferredAction", where) and not _activated(content, where),
+        where=where,
+        event_id=keys.event_id,
+        time=keys.time,
+        shared=flatten_features({key: value for key, value in inside.items() if key != "_multi"}),
+        actions=actions,
+        taken=taken,
+        chance=keys.chance,
+        chances=chances,
+        cost=keys.cost,
+        observed=_observed(content),
+        skipped=bool(keys.skipped),
+        dropped=keys.dropped,
+        model=str(state["m"]) if isinstance(state, Mapping) and "m" in state else None,
+        deferred=bool(keys.deferred) and not _activated(content, keys, where),
     )
 
 
 def _observed(content: Mapping[str, Any]) -> bool | None:
-    """Say whether an outcome was joined to a decision; an activation alone is none. None if the line does not tell."""
+    """Say whether an outcome was joined to a decision; an activation alone is none. None if the line does not say."""
     if "o" not in content:
         return None
     joined = content["o"]
-    return any(not _is_activation(one) for one in joined) if isinstance(joined, list) else bool(joined)
+    if not isinstance(joined, list):
+        return bool(joined)
+    return any(not (isinstance(one, Mapping) and "ActionTaken" in one and "v" not in one) for one in joined)
 
 
-def _activated(content: Mapping[str, Any], where: str) -> bool:
+def _activated(content: Mapping[str, Any], keys: _DecisionLine, where: str) -> bool:
     """Say whether the line of a decision holds its activation as well."""
     joined = content.get("o")
     inside = [one for one in joined if isinstance(one, Mapping)] if isinstance(joined, list) else []
-    return any(_flag(one, "ActionTaken", where) for one in (content, *inside))
-
-
-def _is_activation(one: Any) -> bool:
-    return isinstance(one, Mapping) and "ActionTaken" in one and "v" not in one
+    return bool(keys.activates) or any(_read_keys(_OutcomeLine, one, where).activates for one in inside)
 
 
 def _taken(content: Mapping[str, Any], count: int, where: str) -> int:
     """Return the action taken, counted from 0."""
-    found = {
+    places = {
         key: int(value) - first
         for key, first in (("_labelIndex", 0), ("_label_Action", 1))
         if isinstance(value := content.get(key), int) and not isinstance(value, bool)
     }
-    if not found:
+    if not places:
         raise LogError(
-            f"{where}: neither '_labelIndex' nor '_label_Action' is a whole number; one of them tells the action taken"
+            f"{where}: neither '_labelIndex' nor '_label_Action' is a whole number; one of them names the action taken"
         )
-    if len(set(found.values())) > 1:
+    if len(set(places.values())) > 1:
         raise LogError(
             f"{where}: '_labelIndex' {content['_labelIndex']} (from 0) and '_label_Action' {content['_label_Action']} (from 1) "
             "are two actions"
         )
-    key, taken = next(iter(found.items()))
+    key, taken = next(iter(places.items()))
     if not 0 <= taken < count:
         raise LogError(f"{where}, key '{key}': found {content[key]}, but 'c._multi' has {count} actions")
     return taken
@@ -269,50 +302,18 @@ def _chances(content: Mapping[str, Any], count: int, where: str) -> tuple[float,
     """Return the probabilities of the actions in the order of `_multi`, scaled to sum to one; None if they are not there."""
     if "p" not in content and "a" not in content:
         return None
-    listed, given = content.get("a"), content.get("p")
+    listed, values = content.get("a"), content.get("p")
     if not isinstance(listed, list) or sorted(map(str, listed)) != sorted(str(place + 1) for place in range(count)):
         raise LogError(
             f"{where}, key 'a': {_value_words(listed)}; expected every action from 1 to {count} (as in 'c._multi') once"
         )
-    if not isinstance(given, list) or len(given) != count or not all(_is_number(value) and 0 <= value <= 1 for value in given):
-        raise LogError(f"{where}, key 'p': {_value_words(given)}; expected {count} probabilities, in the order of 'a'")
-    total = math.fsum(given)
+    if not isinstance(values, list) or len(values) != count or not all(_is_number(value) and 0 <= value <= 1 for value in values):
+        raise LogError(f"{where}, key 'p': {_value_words(values)}; expected {count} probabilities, in the order of 'a'")
+    total = math.fsum(values)
     if abs(total - 1) > count * ROUNDING:
         raise LogError(f"{where}, key 'p': the probabilities sum to {total:.6g}; expected 1, to six digits")
-    by_action = {int(action): float(value) / total for action, value in zip(listed, given, strict=True)}
+    by_action = {int(action): float(value) / total for action, value in zip(listed, values, strict=True)}
     return tuple(by_action[place + 1] for place in range(count))
-
-
-def _number(content: Mapping[str, Any], key: str, where: str) -> float:
-    value = content.get(key)
-    if not _is_number(value):
-        raise LogError(f"{where}, key '{key}': {_value_words(value)}; expected a finite number")
-    return float(value)  # type: ignore[arg-type]
-
-
-def _flag(content: Mapping[str, Any], key: str, where: str) -> bool:
-    """Return a flag, which some writers put in quotes; false if it is not there."""
-    value = content.get(key)
-    told = value.strip().lower() if isinstance(value, str) else value
-    if told is None or isinstance(told, bool):
-        return bool(told)
-    if told in ("true", "false"):
-        return bool(told == "true")
-    raise LogError(f"{where}, key '{key}': {_value_words(value)}; expected true or false")
-
-
-def _text(content: Mapping[str, Any], key: str, where: str) -> str | None:
-    value = content.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value:
-        raise LogError(f"{where}, key '{key}': {_value_words(value)}; expected a text")
-    return value
-
-
-def _model(content: Mapping[str, Any]) -> str | None:
-    state = content.get("VWState")
-    return str(state["m"]) if isinstance(state, Mapping) and "m" in state else None
 
 
 def _is_number(value: Any) -> bool:
@@ -320,7 +321,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _value_words(value: Any) -> str:
-    """Return what stands there, cut short, for a message."""
+    """Return a value, cut short, for a message."""
     if value is None:
         return "is missing"
     text = json.dumps(value)
@@ -330,7 +331,7 @@ def _value_words(value: Any) -> str:
 # The reward of a decision without an outcome: the default cost of the file, or none.
 UNOBSERVED = ("cost", "missing")
 
-# What becomes of events that were not learned from: rows without a reward, or no rows.
+# Events that were not learned from: rows without a reward, or no rows.
 SKIPPED = ("missing", "left out")
 
 
@@ -368,14 +369,14 @@ def action_labels(event: DsjsonEvent, key: str | None) -> list[str]:
     """Return what the actions of an event are called, in the order of `_multi`."""
     if key is None:
         return [str(place + 1) for place in range(len(event.actions))]
-    found: list[str] = []
+    labels: list[str] = []
     for place, action in enumerate(event.actions):
         value = action.get("_tag") if key == "_tag" and isinstance(action, dict) else flatten_features(action).get(key)
         if value is None or isinstance(value, float):
             raise LogError(f"{event.where}, key 'c._multi.{place}.{key}': found {value!r}; expected a text that names the action")
-        if str(value) in found:
+        if str(value) in labels:
             raise LogError(
                 f"{event.where}, key 'c._multi.{place}.{key}': two actions are called '{value}'; choose another --action-key"
             )
-        found.append(str(value))
-    return found
+        labels.append(str(value))
+    return labels

@@ -74,15 +74,15 @@ class EstimatorInputs:
         return cls(problem, level, chosen, with_action, frame if frame is not None or names is None else _pandas_frame(level))
 
     def values(self, rows: Rows, count: int) -> Any:
-        """Return the inputs of `count` decisions: a matrix `[n, d]`, or a frame. rows: by variable, as `augmented` gives them."""
+        """Return the inputs of `count` decisions: a matrix `[n, d]`, or a frame. rows: of `augmented_context`, by variable."""
         known = _known_columns(self.problem, self.level, self.with_action)
-        found = {name: _column_values(rows, *known[name]) for name in self.columns}
+        columns = {name: _column_values(rows, *known[name]) for name in self.columns}
         if self.frame is not None:
-            return self.frame(found)
-        if not found:
+            return self.frame(columns)
+        if not columns:
             return np.zeros((count, 0))
-        kind = object if any(column.dtype == object for column in found.values()) else np.float64
-        return np.stack([column.astype(kind) for column in found.values()], axis=1)
+        kind = object if any(column.dtype == object for column in columns.values()) else np.float64
+        return np.stack([column.astype(kind) for column in columns.values()], axis=1)
 
 
 def _known_columns(problem: Problem, level: str, with_action: bool) -> dict[str, tuple[Variable, int]]:
@@ -95,20 +95,24 @@ def _known_columns(problem: Problem, level: str, with_action: bool) -> dict[str,
 
 def _column_values(rows: Rows, variable: Variable, place: int) -> AnyArray:
     """Return one column `[n]`: numbers, or the values of a category."""
-    given = rows[variable.name]
+    column = rows[variable.name]
     if variable.kind == "vector":
-        return np.asarray(given[:, place], dtype=np.float64)
+        return np.asarray(column[:, place], dtype=np.float64)
     if variable.kind == "real":
-        return np.asarray(given, dtype=np.float64)
-    if given.size and int(given.min()) < 0:
+        return np.asarray(column, dtype=np.float64)
+    if column.size and int(column.min()) < 0:
         raise PolicyError(
-            f"column '{variable.name}', row {int(np.argmin(given))}: the category is missing; an estimator needs it"
+            f"column '{variable.name}', row {int(np.argmin(column))}: the category is missing; an estimator needs it"
         )
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in variable.values)
-    table = np.empty(len(variable.values), dtype=np.float64 if numeric else object)
-    table[:] = variable.values
-    found: AnyArray = table[given]
-    return found
+    return _value_array(variable.values, numeric)[column]
+
+
+def _value_array(values: Sequence[Any], numeric: bool) -> AnyArray:
+    """Return the values of a category as they stand in the log: numbers, or objects."""
+    array = np.empty(len(values), dtype=np.float64 if numeric else object)
+    array[:] = values
+    return array
 
 
 def _pandas_frame(level: str) -> MakeFrame:
@@ -119,8 +123,8 @@ def _pandas_frame(level: str) -> MakeFrame:
             f"level '{level}': the estimator was fitted on a data frame and wants its columns by name: pip install pandas, give "
             "frame=polars.DataFrame or the like, or fit it on a matrix"
         ) from error
-    made: MakeFrame = pandas.DataFrame
-    return made
+    frame: MakeFrame = pandas.DataFrame
+    return frame
 
 
 def estimators_by_level(problem: Problem, estimators: Any) -> dict[str, Any]:
@@ -143,22 +147,8 @@ def ask_estimator(estimator: Any, method: str, inputs: Any, where: str) -> AnyAr
     """Return what a method of an estimator answers, as an array; PolicyError for what it raises."""
     try:
         return np.asarray(getattr(estimator, method)(inputs))
-    except Exception as error:  # whatever another library raises
+    except Exception as error:  # any error of another library
         raise PolicyError(f"{where}: {estimator_name(estimator)}.{method} raised {type(error).__name__}: {error}") from error
-
-
-def check_answer(answer: AnyArray, shape: tuple[int, ...], what: str, where: str) -> np.typing.NDArray[np.float64]:
-    """Return an answer as finite numbers of the shape expected; PolicyError names the first bad row."""
-    try:
-        found = answer.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise PolicyError(f"{where}: {what} are numbers; {error}") from error
-    if found.shape != shape:
-        raise PolicyError(f"{where}: {what} have the shape {list(found.shape)}, expected {list(shape)}")
-    bad = ~np.isfinite(found).reshape(len(found), -1).all(axis=1)
-    if bad.any():
-        raise PolicyError(f"{where}, row {int(np.argmax(bad))}: {what} are not finite ({int(bad.sum())} bad rows)")
-    return found
 
 
 def estimator_name(estimator: Any) -> str:
@@ -204,33 +194,31 @@ def training_rows(
     spec = problem.innermost if level is None else problem.level(level)
     batch = concat(list(source.batches(side="prior", split=source.with_cut(split))))
     rewards = subtree_means(batch)[spec.name]
-    kept = np.flatnonzero(np.isfinite(rewards))
-    if not kept.size:
+    known = np.flatnonzero(np.isfinite(rewards))
+    if not known.size:
         raise LogError(f"no reward was observed on the prior side of the split (column '{problem.reward.column}')")
     table = batch.levels[spec.name]
-    rows = {name: values[kept] for name, values in augmented_context(problem, batch, spec.name, with_action=True).items()}
-    values = np.empty(spec.actions.count, dtype=np.float64 if spec.actions.numeric else object)
-    values[:] = spec.actions.values
-    actions = values[table.action[kept]]
+    rows = {name: values[known] for name, values in augmented_context(problem, batch, spec.name, with_action=True).items()}
+    actions = _value_array(spec.actions.values, spec.actions.numeric)[table.action[known]]
     return TrainingRows(
-        EstimatorInputs.of(problem, spec.name, features, frame).values(rows, kept.size),
-        EstimatorInputs.of(problem, spec.name, features, frame, with_action=True).values(rows, kept.size),
-        actions if spec.actions.numeric else actions.astype(np.str_),
-        rewards[kept],
-        table.mu_taken[kept],
-        int(rewards.size - kept.size),
+        inputs=EstimatorInputs.of(problem, spec.name, features, frame).values(rows, known.size),
+        with_action=EstimatorInputs.of(problem, spec.name, features, frame, with_action=True).values(rows, known.size),
+        actions=actions if spec.actions.numeric else actions.astype(np.str_),
+        rewards=rewards[known],
+        propensities=table.mu_taken[known],
+        left_out=int(rewards.size - known.size),
     )
 
 
 def record_fit(source: Source, split: Split, policy: Policy, rewards: RewardModel | None = None) -> FittedPolicy:
     """Return a policy that was fitted on the prior side of a split of this log, with the record that says so.
 
-    The record holds split, units, digests and fingerprints, as that of `learn` does. It is a declaration: whoever fits on more
-    rows than `training_rows` gives, and says this, has a certificate of nothing.
+    The record holds split, units, digests and fingerprints, as that of `learn` does. It is a declaration: if the policy was
+    fitted on more rows than `training_rows` gives, its certificate is worthless.
     """
     levels = getattr(policy, "levels", None)
     scope = [name for name in source.problem.names if levels is None or name in levels]
     if not scope:
-        raise SettingError(f"the policy acts at none of the levels {', '.join(source.problem.names)}")
+        raise SettingError(f"the policy acts at no level of {', '.join(source.problem.names)}")
     record = {"kind": str(getattr(policy, "kind", type(policy).__name__)), "scope": scope}
     return FittedPolicy(policy, {**record, **learning_record(source, split)}, rewards)

@@ -12,14 +12,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from aegis.adapters.estimator_data import (
-    EstimatorInputs,
-    MakeFrame,
-    ask_estimator,
-    check_answer,
-    estimator_name,
-    estimators_by_level,
-)
+from aegis.adapters.base import finite_numbers
+from aegis.adapters.estimator_data import EstimatorInputs, MakeFrame, ask_estimator, estimator_name, estimators_by_level
 from aegis.errors import PolicyError
 from aegis.policies import Mask, checked_number, one_hot, open_actions, probability_taken, table_of, uniform_over
 from aegis.problem import Actions, AnyArray, Array, Batch, Policy, Problem, Rows, augmented_context
@@ -47,8 +41,8 @@ class RegressorRewards:
         features: Mapping[str, Sequence[str]] | None = None,
         frame: MakeFrame | None = None,
     ) -> None:
-        found = estimators_by_level(problem, estimators)
-        for level, estimator in found.items():
+        by_level = estimators_by_level(problem, estimators)
+        for level, estimator in by_level.items():
             if not callable(getattr(estimator, "predict", None)):
                 raise PolicyError(
                     f"level '{level}': a {estimator_name(estimator)} has no method 'predict'; give a fitted regressor"
@@ -56,10 +50,10 @@ class RegressorRewards:
         named = features or {}
         inputs = {
             level: EstimatorInputs.of(problem, level, named.get(level), frame, True, estimator)
-            for level, estimator in found.items()
+            for level, estimator in by_level.items()
         }
         object.__setattr__(self, "problem", problem)
-        object.__setattr__(self, "estimators", found)
+        object.__setattr__(self, "estimators", by_level)
         object.__setattr__(self, "inputs", inputs)
 
     def predict(self, level: str, batch: Batch) -> Array:
@@ -69,12 +63,12 @@ class RegressorRewards:
         actions = self.problem.level(level).actions
         rows = augmented_context(self.problem, batch, level)
         count = len(batch.levels[level])
-        found = np.empty((count, actions.count))
+        predictions = np.empty((count, actions.count))
         step = max(1, PREDICTION_BLOCK // actions.count)
         for start in range(0, count, step):
             part = {name: column[start : start + step] for name, column in rows.items()}
-            found[start : start + step] = self._block(level, part, min(step, count - start))
-        return found
+            predictions[start : start + step] = self._block(level, part, min(step, count - start))
+        return predictions
 
     def _block(self, level: str, rows: Rows, count: int) -> Array:
         actions = self.problem.level(level).actions
@@ -83,7 +77,7 @@ class RegressorRewards:
         size, where = count * actions.count, f"level '{level}'"
         answer = ask_estimator(self.estimators[level], "predict", self.inputs[level].values(every, size), where)
         flat = answer.reshape(size) if answer.shape == (size, 1) else answer
-        return check_answer(flat, (size,), "predictions", where).reshape(count, actions.count)
+        return finite_numbers(flat, (size,), f"{where}, predictions", error=PolicyError).reshape(count, actions.count)
 
 
 ESTIMATOR_STEPS = 2.0**32  # last digits of a matrix product depend on how many rows are asked for at once: they are not kept
@@ -174,22 +168,22 @@ def classifier_policy(
 
     Classes are the action's values as the log has them; another class is refused, and so is an action without a class unless
     `allow_missing`, which gives it probability 0. temperature: probabilities to the power of 1/temperature. greedy: the likeliest
-    available action. features: columns by level, in the order the classifier takes them; see `Inputs`.
+    available action. features: columns by level, in the order the classifier takes them; see `EstimatorInputs`.
     """
     checked_number(temperature, "'temperature'", 1e-6)
     named = features or {}
     choosers = {
         level: _Classifier(
-            problem,
-            estimator,
-            EstimatorInputs.of(problem, level, named.get(level), frame, False, estimator),
-            _class_actions(estimator, problem.level(level).actions, level, allow_missing),
-            1.0 / temperature,
-            greedy,
+            problem=problem,
+            estimator=estimator,
+            inputs=EstimatorInputs.of(problem, level, named.get(level), frame, False, estimator),
+            places=_class_actions(estimator, problem.level(level).actions, level, allow_missing),
+            power=1.0 / temperature,
+            greedy=greedy,
         )
         for level, estimator in estimators_by_level(problem, estimators).items()
     }
-    return EstimatorPolicy(problem, choosers, explore, legacy)
+    return EstimatorPolicy(problem=problem, choosers=choosers, explore=explore, legacy=legacy)
 
 
 def regressor_policy(
@@ -201,7 +195,8 @@ def regressor_policy(
     legacy: Policy | None = None,
     frame: MakeFrame | None = None,
 ) -> EstimatorPolicy:
-    """Return the policy of fitted regressors, by level: the available action of the best predicted reward, whatever the goal.
+    """Return the policy of fitted regressors, by level: the available action of the best predicted reward, the largest or the
+    smallest by the goal.
 
     temperature: in units of the reward; the choice is a softmax of predictions divided by it. See `RegressorRewards`.
     """
@@ -210,7 +205,10 @@ def regressor_policy(
     rewards = estimators if isinstance(estimators, RegressorRewards) else RegressorRewards(problem, estimators, features, frame)
     sign = 1.0 if problem.reward.goal == "maximise" else -1.0
     return EstimatorPolicy(
-        problem, {level: _Regressor(rewards, sign, temperature) for level in rewards.estimators}, explore, legacy
+        problem=problem,
+        choosers={level: _Regressor(rewards, sign, temperature) for level in rewards.estimators},
+        explore=explore,
+        legacy=legacy,
     )
 
 
@@ -231,17 +229,18 @@ class _Classifier:
         if not len(mask):
             return np.zeros(mask.shape)
         answer = ask_estimator(self.estimator, "predict_proba", inputs, where)
-        given = check_answer(answer, (len(mask), self.places.size), "probabilities of the classes", where)
-        if (given < 0).any():
-            raise PolicyError(f"{where}, row {int(np.argmax((given < 0).any(axis=1)))}: a probability is below 0")
-        found = np.zeros(mask.shape)
-        found[:, self.places] = given
-        found = np.where(mask, found, 0.0)
-        best = found.max(axis=1, keepdims=True)
+        place = f"{where}, probabilities of the classes"
+        by_class = finite_numbers(answer, (len(mask), self.places.size), place, error=PolicyError)
+        if (by_class < 0).any():
+            raise PolicyError(f"{where}, row {int(np.argmax((by_class < 0).any(axis=1)))}: a probability is below 0")
+        chances = np.zeros(mask.shape)
+        chances[:, self.places] = by_class
+        chances = np.where(mask, chances, 0.0)
+        best = chances.max(axis=1, keepdims=True)
         if self.greedy:
-            return one_hot(np.argmax(found, axis=1), mask.shape[1]) * (best > 0)
+            return one_hot(np.argmax(chances, axis=1), mask.shape[1]) * (best > 0)
         # Divided by the largest first: a power of small numbers would vanish.
-        raised: Array = np.where(best > 0, found / np.where(best > 0, best, 1.0), 0.0) ** self.power
+        raised: Array = np.where(best > 0, chances / np.where(best > 0, best, 1.0), 0.0) ** self.power
         return raised
 
 
@@ -257,8 +256,8 @@ class _Regressor:
         values = np.where(mask, self.sign * self.rewards.predict(level, batch), -np.inf)
         if self.temperature is None:
             return one_hot(np.argmax(values, axis=1), mask.shape[1])
-        found: Array = np.exp((values - values.max(axis=1, keepdims=True)) / self.temperature)
-        return found
+        softmax: Array = np.exp((values - values.max(axis=1, keepdims=True)) / self.temperature)
+        return softmax
 
 
 def _class_actions(estimator: Any, actions: Actions, level: str, allow_missing: bool) -> npt.NDArray[np.int64]:
@@ -266,18 +265,18 @@ def _class_actions(estimator: Any, actions: Actions, level: str, allow_missing: 
     where = f"level '{level}'"
     if not callable(getattr(estimator, "predict_proba", None)):
         raise PolicyError(
-            f"{where}: a {estimator_name(estimator)} has no method 'predict_proba'; give a classifier that tells "
-            "probabilities (for "
-            "an SVC: CalibratedClassifierCV around it), or a regressor to regressor_policy"
+            f"{where}: a {estimator_name(estimator)} has no method 'predict_proba'; give a classifier that gives probabilities "
+            "(for an SVC: CalibratedClassifierCV around it), or a regressor to regressor_policy"
         )
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         raise PolicyError(f"{where}: the {estimator_name(estimator)} has no 'classes_': it is not fitted yet")
     if any(np.ndim(value) for value in classes):
         raise PolicyError(f"{where}: the {estimator_name(estimator)} has several outputs; give one estimator for each level")
+    listed_classes = np.asarray(classes).tolist()
     known = {_comparison_key(value, actions.numeric): place for place, value in enumerate(actions.values)}
-    keys = [_comparison_key(value, actions.numeric) for value in np.asarray(classes).tolist()]
-    unknown = [value for value, key in zip(np.asarray(classes).tolist(), keys, strict=True) if key not in known]
+    keys = [_comparison_key(value, actions.numeric) for value in listed_classes]
+    unknown = [value for value, key in zip(listed_classes, keys, strict=True) if key not in known]
     listed = ", ".join(map(str, actions.values))
     if unknown:
         raise PolicyError(

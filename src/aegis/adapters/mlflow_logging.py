@@ -79,7 +79,7 @@ def _tags(content: Mapping[str, Any]) -> dict[str, str]:
 
 def _params(content: Mapping[str, Any]) -> dict[str, str]:
     settings = content["settings"]
-    found = {
+    params = {
         "aegis.candidates": ", ".join(str(candidate["name"]) for candidate in content["candidates"]),
         "aegis.scopes": "; ".join(" + ".join(scope) for scope in settings["scopes"]),
         "aegis.delta": str(settings["delta"]),
@@ -87,23 +87,23 @@ def _params(content: Mapping[str, Any]) -> dict[str, str]:
         "aegis.data": str(content["digests"].get("data", "")),
         "aegis.problem": str(content["digests"].get("problem", "")),
     }
-    return {key: value if len(value) <= MOST else value[: MOST - 3] + "..." for key, value in found.items()}
+    return {key: value if len(value) <= MOST else value[: MOST - 3] + "..." for key, value in params.items()}
 
 
 def _metrics(content: Mapping[str, Any]) -> dict[str, float]:
-    """Return numbers by name; bounds and estimates are told apart by their names, and what is null is left out."""
+    """Return numbers by name; bounds and estimates have different names, and null is left out."""
     several = len({level["candidate"] for level in content["levels"]}) > 1
-    found: dict[str, float] = {"aegis.certified": float(content["verdict"] == "certified")}
+    metrics: dict[str, float] = {"aegis.certified": float(content["verdict"] == "certified")}
     for level in content["levels"]:
         words = [*([level["candidate"]] if several else []), "+".join(level["scope"])]
         place = "/".join(re.sub(r"[^\w\-. ]", "_", str(word)) for word in words)
         refused = level["verdict"] == "refused"
         for name in () if refused else BOUNDS:
             if level[name] is not None:
-                found[f"aegis/{place}/{name}"] = float(level[name])
+                metrics[f"aegis/{place}/{name}"] = float(level[name])
         for name in () if refused else ESTIMATES:
             if level[name] is not None:
-                found[f"aegis/{place}/not_certified/{name}"] = float(level[name])
-        found[f"aegis/{place}/units"] = float(level["units"])
-        found[f"aegis/{place}/certified"] = float(level["verdict"] == "certified")
-    return found
+                metrics[f"aegis/{place}/not_certified/{name}"] = float(level[name])
+        metrics[f"aegis/{place}/units"] = float(level["units"])
+        metrics[f"aegis/{place}/certified"] = float(level["verdict"] == "certified")
+    return metrics

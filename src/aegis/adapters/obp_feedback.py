@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from aegis.adapters.base import ConvertedLog
+from aegis.adapters.base import ConvertedLog, finite_numbers
 from aegis.errors import LogError, PolicyError, SettingError
 from aegis.files import atomic_write
 from aegis.policies import path_full
 from aegis.problem import Actions, AnyArray, Array, Batch, Level, Policy, Problem, Propensity, Reward, Variable
 
 NEEDED_KEYS = ("n_rounds", "n_actions", "action", "reward", "pscore")
-
 KNOWN_KEYS = (*NEEDED_KEYS, "context", "action_context", "position", "expected_reward", "pi_b", "time")
-
 PSCORE = "pscore"
-
 PROPENSITY_TOLERANCE = 1e-6
 
 
@@ -44,91 +41,68 @@ def read_sizes(feedback: Mapping[str, Any]) -> tuple[int, int]:
 
 def read_numbers(feedback: Mapping[str, Any], key: str, shape: tuple[int, ...]) -> Array:
     """Return a key as finite numbers of a shape."""
-    try:
-        found = np.asarray(feedback[key], dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise LogError(f"key '{key}': expected numbers; {error}") from error
-    if found.shape != shape:
-        raise LogError(f"key '{key}': has the shape {list(found.shape)}, expected {list(shape)}")
-    bad = ~np.isfinite(found).reshape(len(found), -1).all(axis=1)
-    if bad.any():
-        raise LogError(f"key '{key}', round {int(np.argmax(bad))} (from 0): is not finite ({int(bad.sum())} such rounds)")
-    return found
+    return finite_numbers(feedback[key], shape, f"key '{key}'", "round")
 
 
 def read_integers(feedback: Mapping[str, Any], key: str, rounds: int, below: int | None = None) -> npt.NDArray[np.int64]:
     """Return a key as whole numbers from 0 `[n]`, all below a limit."""
-    found = read_numbers(feedback, key, (rounds,))
-    wrong = (found != np.floor(found)) | (found < 0) | (found >= (np.inf if below is None else below))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        limit = "" if below is None else f", below {below}"
-        raise LogError(f"key '{key}', round {row} (from 0): found {found[row]:g}; expected a whole number from 0{limit}")
-    return found.astype(np.int64)
+    numbers = read_numbers(feedback, key, (rounds,))
+    wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= (np.inf if below is None else below))
+    limit = "" if below is None else f", below {below}"
+    _refuse_round(wrong, key, lambda row: f"found {numbers[row]:g}; expected a whole number from 0{limit}")
+    return numbers.astype(np.int64)
 
 
 def read_feedback_context(feedback: Mapping[str, Any], rounds: int) -> Array:
     """Return the contexts `[n, d]`."""
-    given = feedback.get("context")
-    if given is None:
+    if feedback.get("context") is None:
         return np.zeros((rounds, 0))
-    found = np.asarray(given)
-    return read_numbers(feedback, "context", (rounds, found.shape[1] if found.ndim == 2 else 0))
+    shape = np.shape(feedback["context"])
+    return read_numbers(feedback, "context", (rounds, shape[1] if len(shape) == 2 else 0))
 
 
 def read_positions(feedback: Mapping[str, Any], rounds: int) -> tuple[npt.NDArray[np.int64], int]:
     """Return the position of every round, and how many there are."""
     if feedback.get("position") is None:
         return np.zeros(rounds, dtype=np.int64), 1
-    found = read_integers(feedback, "position", rounds)
-    listed = feedback.get("pi_b")
-    wide = np.shape(listed)[2] if listed is not None and np.ndim(listed) == 3 else 1
-    return found, max(int(found.max()) + 1, wide)
+    positions = read_integers(feedback, "position", rounds)
+    by_position = feedback.get("pi_b")
+    wide = np.shape(by_position)[2] if by_position is not None and np.ndim(by_position) == 3 else 1
+    return positions, max(int(positions.max()) + 1, wide)
 
 
 def read_propensity(
     feedback: Mapping[str, Any], rounds: int, count: int, action: AnyArray, position: AnyArray
 ) -> tuple[Propensity, dict[str, Array]]:
-    """Return how propensities are told, and their columns."""
+    """Return how propensities are declared, and their columns."""
     taken = read_numbers(feedback, "pscore", (rounds,))
-    wrong = ~((taken > 0) & (taken <= 1))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise LogError(
-            f"key 'pscore', round {row} (from 0): found {taken[row]:g}; the action taken had a probability above 0, at most 1"
-        )
+    expected = "the action taken had a probability above 0, at most 1"
+    _refuse_round(~((taken > 0) & (taken <= 1)), "pscore", lambda row: f"found {taken[row]:g}; {expected}")
     if feedback.get("pi_b") is None:
         return Propensity(column=PSCORE), {PSCORE: taken}
     shape = np.shape(feedback["pi_b"])
-    given = read_numbers(feedback, "pi_b", (rounds, count, shape[2] if len(shape) == 3 else 1))
-    if given.shape[2] > 1 and feedback.get("position") is None:
-        raise LogError(
-            f"key 'pi_b': has {given.shape[2]} positions, but there is no 'position' that tells which one a round is about"
-        )
-    if position.max() >= given.shape[2]:
-        raise LogError(f"key 'pi_b': has {given.shape[2]} positions, but 'position' goes up to {int(position.max())}")
-    full = given[np.arange(rounds), :, position]
-    off = np.abs(full.sum(axis=1) - 1) > PROPENSITY_TOLERANCE
-    if (full < 0).any() or off.any():
-        row = int(np.argmax(off | (full < 0).any(axis=1)))
-        raise LogError(f"key 'pi_b', round {row} (from 0): {full[row].tolist()} is no distribution (sum {full[row].sum():.6g})")
-    differs = np.abs(full[np.arange(rounds), action] - taken) > PROPENSITY_TOLERANCE
-    if differs.any():
-        row = int(np.argmax(differs))
-        raise LogError(
-            f"key 'pscore', round {row} (from 0): found {taken[row]:g}, but 'pi_b' gives the action taken "
-            f"{full[row, action[row]]:g}; they must agree"
-        )
+    by_position = read_numbers(feedback, "pi_b", (rounds, count, shape[2] if len(shape) == 3 else 1))
+    if by_position.shape[2] > 1 and feedback.get("position") is None:
+        raise LogError(f"key 'pi_b': has {by_position.shape[2]} positions, but there is no 'position' that tells a round's own")
+    if position.max() >= by_position.shape[2]:
+        raise LogError(f"key 'pi_b': has {by_position.shape[2]} positions, but 'position' goes up to {int(position.max())}")
+    full = by_position[np.arange(rounds), :, position]
+    wrong = (np.abs(full.sum(axis=1) - 1) > PROPENSITY_TOLERANCE) | (full < 0).any(axis=1)
+    _refuse_round(wrong, "pi_b", lambda row: f"{full[row].tolist()} is no distribution (sum {full[row].sum():.6g})")
+    own = full[np.arange(rounds), action]
+    differs = np.abs(own - taken) > PROPENSITY_TOLERANCE
+    _refuse_round(
+        differs, "pscore", lambda row: f"found {taken[row]:g}, but 'pi_b' gives the action taken {own[row]:g}; they must agree"
+    )
     names = tuple(f"p_{place}" for place in range(count))
     return Propensity(columns=names), dict(zip(names, full.T, strict=True))
 
 
-def read_cluster(given: npt.ArrayLike, rounds: int) -> AnyArray:
-    """Return the unit of each round `[n]`."""
-    found = np.asarray(given)
-    if found.shape != (rounds,):
-        raise LogError(f"'cluster' names the unit of each of {rounds} rounds, found the shape {list(found.shape)}")
-    return found
+def _refuse_round(wrong: npt.NDArray[np.bool_], key: str, describe: Callable[[int], str]) -> None:
+    """Raise LogError for the first of the rounds `wrong[n]`. describe: says what is wrong with it."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise LogError(f"key '{key}', round {row} (from 0): {describe(row)}")
 
 
 ROUND, ACTION, REWARD, POSITION, CLUSTER = "round", "action", "reward", "position", "cluster"
@@ -165,7 +139,9 @@ def from_feedback(
     columns |= chances
     columns[REWARD] = read_numbers(feedback, "reward", (rounds,))
     if cluster is not None:
-        columns[CLUSTER] = read_cluster(cluster, rounds)
+        if np.shape(cluster) != (rounds,):
+            raise LogError(f"'cluster' names the unit of each of {rounds} rounds, found the shape {list(np.shape(cluster))}")
+        columns[CLUSTER] = np.asarray(cluster)
     problem = Problem(
         (Level(level, Actions.of(ACTION, labels), tuple(context), propensity, ROUND),),
         Reward(REWARD, reward_range),
@@ -185,9 +161,9 @@ def to_feedback(batch: Batch, problem: Problem, position: str = POSITION) -> dic
     level = _only_level(problem)
     table = batch.levels[level.name]
     _check_flat(batch, level, table)
-    places = next((variable for variable in level.context if variable.name == position and variable.kind == "categorical"), None)
+    places = _position_variable(level, position)
     parts = [_encode_context(variable, table.context[variable.name]) for variable in level.context if variable is not places]
-    found: dict[str, Any] = {
+    feedback: dict[str, Any] = {
         "n_rounds": len(table),
         "n_actions": level.actions.count,
         "context": np.concatenate([np.zeros((len(table), 0)), *parts], axis=1),
@@ -198,52 +174,51 @@ def to_feedback(batch: Batch, problem: Problem, position: str = POSITION) -> dic
         "pscore": table.mu_taken,
     }
     if table.mu_full is not None and places is None:
-        found["pi_b"] = table.mu_full[:, :, None]
-    return found
+        feedback["pi_b"] = table.mu_full[:, :, None]
+    return feedback
 
 
 def action_dist(policy: Policy, batch: Batch, problem: Problem, position: str = POSITION) -> Array:
     """Return a policy's distributions `[n, A, L]` as obp's estimators take them, at each of L positions (1 if there is none).
 
-    At positions other than the logged one the policy is asked as if it had been that one; a policy that is told in columns of
+    At positions other than the logged one the policy is asked as if it had been that one; a policy that is read from columns of
     the log knows the logged one alone, and says the same of all.
     """
     level = _only_level(problem)
     table = batch.levels[level.name]
-    places = next((variable for variable in level.context if variable.name == position and variable.kind == "categorical"), None)
+    places = _position_variable(level, position)
     if places is None:
         return path_full(policy, level.name, batch)[:, :, None]
-    found = []
+    by_position = []
     for place in range(len(places.values)):
         moved = {**table.context, position: np.full(len(table), place, dtype=np.int32)}
-        found.append(path_full(policy, level.name, batch.with_level(level.name, replace(table, context=moved))))
-    return np.stack(found, axis=2)
+        by_position.append(path_full(policy, level.name, batch.with_level(level.name, replace(table, context=moved))))
+    return np.stack(by_position, axis=2)
+
+
+def _position_variable(level: Level, position: str) -> Variable | None:
+    return next((item for item in level.context if item.name == position and item.kind == "categorical"), None)
 
 
 def _notes(
     feedback: Mapping[str, Any], places: int, reward_range: tuple[float, float] | None, clustered: bool, propensity: Propensity
 ) -> tuple[str, ...]:
-    found = []
+    notes = []
     if reward_range is None:
-        found.append("no reward range was declared: put one into problem.yaml before anything is certified")
+        notes.append("no reward range was declared: put one into problem.yaml before anything is certified")
     if places > 1:
-        found.append(
-            f"{places} positions: the position is a context, and a decision is about one position of a page. "
-            + (
-                ""
-                if clustered
-                else "Rounds of one page may depend on each other: give them one cluster, if you know which they are"
-            )
-        )
+        notes.append(f"{places} positions: the position is a context, and a decision is about one position of a page.")
+        if not clustered:
+            notes[-1] += " Rounds of one page may depend on each other: give them one cluster, if you know which they are"
     if not propensity.full:
-        found.append("only 'pscore' is known: sharper certificates need 'pi_b', the whole distribution")
+        notes.append("only 'pscore' is known: sharper certificates need 'pi_b', the whole distribution")
     unused = [key for key in ("action_context", "expected_reward") if feedback.get(key) is not None]
     if unused:
-        found.append(f"{' and '.join(unused)}: left out, a log holds what was known and what happened")
+        notes.append(f"{' and '.join(unused)}: left out, a log holds what was known and what happened")
     other = sorted(set(feedback) - set(KNOWN_KEYS))
     if other:
-        found.append(f"keys that are not obp's were left out: {', '.join(map(str, other))}")
-    return tuple(note.strip() for note in found)
+        notes.append(f"keys that are not obp's were left out: {', '.join(map(str, other))}")
+    return tuple(notes)
 
 
 def _only_level(problem: Problem) -> Level:
@@ -297,8 +272,8 @@ def save_feedback(feedback: Mapping[str, Any], path: str | Path) -> None:
 def load_feedback(path: str | Path) -> dict[str, Any]:
     """Return what `save_feedback` wrote; files that need pickle, which can run any code, are refused. Raises LogError."""
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as found:
-            arrays = {name: found[name] for name in found.files}
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
     except Exception as error:  # damaged archives raise what they like
         raise LogError(
             f"{path}: cannot be read as an .npz file of plain arrays: {error}; write it with "

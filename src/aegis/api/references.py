@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aegis.errors import AegisError, PolicyError, SettingError
 from aegis.problem import Plant, Policy, Problem
-from aegis.worlds import World, parse_legacy
+from aegis.worlds import World, make_world, parse_legacy
 
 if TYPE_CHECKING:
     from aegis.certificate import Candidate
@@ -49,11 +49,11 @@ def load_object(reference: str, what: str, example: str, wrong: type[AegisError]
     if not (module and path):
         raise wrong(f"{what} is named '{OBJECT_FORM}', for example '{example}'; found '{reference}'")
     try:
-        found = importlib.import_module(module)
-    except Exception as error:  # whatever the user's module raises while it is imported
+        imported = importlib.import_module(module)
+    except Exception as error:  # any error of the user's module
         raise wrong(f"cannot import the module '{module}' of '{reference}': {type(error).__name__}: {error}") from error
     try:
-        return functools.reduce(getattr, path.split("."), found)
+        return functools.reduce(getattr, path.split("."), imported)
     except AttributeError as error:
         raise wrong(f"the module '{module}' has no '{path}'; check the name after the colon in '{reference}'") from error
 
@@ -70,12 +70,29 @@ CANDIDATE_FORMS = (
 
 
 def load_candidate(reference: str, problem: Problem, scope: Iterable[str] | None = None) -> Candidate:
-    """Return the candidate that a reference names, with record and reward models of its folder; PolicyError if it cannot be used.
+    """Return the candidate that a reference names, with the record and the reward models of its folder.
 
-    columns: one target-probability column for each level of the scope, outermost first (or for each level of the problem).
-    full-columns: for each such level in turn as many columns as it has actions, in their order.
-    module:object: a policy, what `fitted` returned, or a callable `function(level, rows) -> [n, A]` that acts at the levels of
-    the scope; modules in the current folder are found, those in another one as `folder/module:object`.
+    Parameters
+    ----------
+    reference
+        A policy folder; `columns:A,B`, one target-probability column for each level of the scope, outermost first (or for each
+        level of the problem); `full-columns:A,B,C`, for each such level in turn as many columns as it has actions, in their
+        order; or `module:object`, a policy, what `record_fit` returned, or a callable `function(level, rows) -> [n, A]` that
+        acts at the levels of the scope. A module in another folder is `folder/module:object`.
+    problem
+        The problem that the candidate is made for.
+    scope
+        The levels at which it acts; all if None.
+
+    Returns
+    -------
+    Candidate
+        The policy with its name, the columns that it reads, and the record of its training.
+
+    Raises
+    ------
+    PolicyError
+        If the reference names nothing, or a policy that does not fit the problem.
     """
     if reference.startswith(COLUMNS_PREFIX):
         return _columns_candidate(reference, problem, scope)
@@ -90,14 +107,14 @@ def load_candidate(reference: str, problem: Problem, scope: Iterable[str] | None
 
 def candidate_files(references: Iterable[str]) -> list[Path]:
     """Return the folders and the files of code that loaded candidates came from."""
-    found = [Path(reference) for reference in references if Path(reference).is_dir()]
+    folders = [Path(reference) for reference in references if Path(reference).is_dir()]
     objects = [
         reference
         for reference in references
         if not reference.startswith((COLUMNS_PREFIX, FULL_COLUMNS_PREFIX)) and not Path(reference).is_dir()
     ]
     modules = [sys.modules.get(make_importable(reference).partition(":")[0]) for reference in objects]
-    return [*found, *[Path(module.__file__) for module in modules if module is not None and module.__file__]]
+    return [*folders, *[Path(module.__file__) for module in modules if module is not None and module.__file__]]
 
 
 def _columns_candidate(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
@@ -115,7 +132,7 @@ def _columns_candidate(reference: str, problem: Problem, scope: Iterable[str] | 
             "of the scope, outermost first, or choose the scope with --scope"
         )
     policy = TargetColumns(problem, dict(zip(levels, columns, strict=True)))
-    return Candidate(policy, reference, reference, tuple(dict.fromkeys(columns)))
+    return Candidate(policy=policy, name=reference, reference=reference, columns=tuple(dict.fromkeys(columns)))
 
 
 def _full_columns_candidate(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
@@ -134,7 +151,7 @@ def _full_columns_candidate(reference: str, problem: Problem, scope: Iterable[st
         )
     parts = {name: [columns.pop(0) for _ in range(count)] for name, count in counts.items()}
     policy = FullColumns(problem, parts)
-    return Candidate(policy, reference, reference, policy_columns(policy))
+    return Candidate(policy=policy, name=reference, reference=reference, columns=policy_columns(policy))
 
 
 def _column_names(reference: str, form: str) -> tuple[str, ...]:
@@ -162,18 +179,27 @@ def _folder_candidate(reference: str, problem: Problem) -> Candidate:
             f"{place} holds other reward models than those the policy was learned with: learning was interrupted, or folders "
             "were mixed; learn the policy again"
         )
-    return Candidate(policy, reference, reference, policy_columns(policy), record, rewards)
+    return Candidate(
+        policy=policy, name=reference, reference=reference, columns=policy_columns(policy), record=record, rewards=rewards
+    )
 
 
 def _object_candidate(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
     from aegis.certificate import Candidate, LearnedPolicy
     from aegis.policies import Function, load_callable, policy_columns
 
-    found = load_object(reference, "a callable", "plant.control:dose", PolicyError)
-    if isinstance(found, Policy) and not isinstance(found, type):
-        return Candidate(found, reference, reference, policy_columns(found))
-    if isinstance(found, LearnedPolicy) and not isinstance(found, type):
-        return Candidate(found.policy, reference, reference, policy_columns(found.policy), found.record, found.rewards)
+    own = load_object(reference, "a callable", "plant.control:dose", PolicyError)
+    if isinstance(own, Policy) and not isinstance(own, type):
+        return Candidate(policy=own, name=reference, reference=reference, columns=policy_columns(own))
+    if isinstance(own, LearnedPolicy) and not isinstance(own, type):
+        return Candidate(
+            policy=own.policy,
+            name=reference,
+            reference=reference,
+            columns=policy_columns(own.policy),
+            record=own.record,
+            rewards=own.rewards,
+        )
     name = make_importable(reference)  # without its folder: a policy is the same wherever it lies
     return Candidate(Function(problem, load_callable(name), scope, name=name), reference, reference)
 
@@ -183,8 +209,36 @@ PLANT_NEEDS = "a plant has a 'problem' and a method 'episodes(first, count, poli
 
 def load_plant(reference: str) -> Plant:
     """Return the plant called `module:object`: an object, or a class or function that gives one when called without arguments."""
-    found = load_object(reference, "a plant of your own", "greenhouse:plant", SettingError)
-    return _checked_plant(found, reference)
+    plant = load_object(reference, "a plant of your own", "greenhouse:plant", SettingError)
+    if callable(plant) and (isinstance(plant, type) or not isinstance(plant, Plant)):
+        try:
+            plant = plant()
+        except Exception as error:  # any error of the user's code
+            raise SettingError(f"'{reference}' raised {type(error).__name__}: {error}; {PLANT_NEEDS}") from error
+    if not isinstance(plant, Plant):
+        raise SettingError(f"'{reference}' is a {type(plant).__name__}, not a plant; {PLANT_NEEDS}")
+    return plant
+
+
+def load_world(name: str, settings: Mapping[str, Any], preset: str | None = None, shift: str | None = None) -> World:
+    """Return a simulated world; SettingError also for a preset or a shift among its settings."""
+    for key in ("preset", "shift"):
+        if key in settings:
+            raise SettingError(f"--set changes parameters of the world; write --{key} {settings[key]} instead")
+    return make_world(name, preset=preset, shift=shift, **settings)
+
+
+def load_plant_or_world(
+    plant: str | None, world: str, preset: str | None, settings: Mapping[str, Any], legacy: str | None
+) -> Plant:
+    """Return the user's own plant if one is named, else the world; a plant has no preset and no settings, and needs a legacy."""
+    if plant is None:
+        return load_world(world, settings, preset)
+    if preset is not None or settings:
+        raise SettingError("--preset and --set change parameters of a world; a plant of your own has none")
+    if legacy is None:
+        raise SettingError("a plant of your own needs a legacy of your own: --legacy module:object")
+    return load_plant(plant)
 
 
 def load_legacy(reference: str, plant: Plant) -> Policy:
@@ -197,14 +251,3 @@ def load_legacy(reference: str, plant: Plant) -> Policy:
     elif ":" not in reference:
         raise SettingError(f"a plant of your own needs a legacy of your own, named 'module:object'; found '{reference}'")
     return load_candidate(reference, plant.problem).policy
-
-
-def _checked_plant(found: Any, reference: str) -> Plant:
-    if callable(found) and (isinstance(found, type) or not isinstance(found, Plant)):
-        try:
-            found = found()
-        except Exception as error:  # whatever the user's code raises
-            raise SettingError(f"'{reference}' raised {type(error).__name__}: {error}; {PLANT_NEEDS}") from error
-    if not isinstance(found, Plant):
-        raise SettingError(f"'{reference}' is a {type(found).__name__}, not a plant; {PLANT_NEEDS}")
-    return found

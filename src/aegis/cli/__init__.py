@@ -15,32 +15,29 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-# command name -> (module under aegis.cli, one line for the list of commands)
+# command, which is also its module under aegis.cli.commands -> one line for the list of commands
 COMMANDS = {
-    "demo": ("demo", "Watch control being handed over on a simulated plant, and a policy certified from a log alone."),
-    "simulate": ("simulate", "Write the log of a simulated plant under a legacy, or under a learning agent."),
-    "dataset": (
-        "dataset",
-        "Read a published data set (HeartSteps, Open Bandit, oats, Hillstrom) as a log with its problem file.",
-    ),
-    "init": ("init", "Draft a commented problem file from the columns of a log."),
-    "convert": ("convert", "Take over a log of another library (Vowpal Wabbit DSJSON, obp), or hand one over to it."),
-    "audit": ("audit", "Check whether a log is fit to certify from: findings, and what to do about each."),
-    "plan": ("plan", "Plan a study: how much exploration and how many episodes until a gain is certified."),
-    "learn": ("learn", "Learn a candidate policy from one side of a log; the other side is left to certify on."),
-    "certify": ("certify", "Certify from a log alone how much better a policy is than the incumbent, at which risk."),
-    "compare": ("compare", "Show estimators and bounds side by side on the same units: which are certificates, which not."),
-    "verify": ("verify", "Recompute a certificate bit for bit; report a changed row, policy or setting."),
-    "explain": ("explain", "Show where a policy differs from the incumbent, by level and context."),
-    "decide": ("decide", "Apply a policy to a table of contexts: probabilities of every action, and a drawn one."),
-    "handover": ("handover", "Run the gate on a simulated plant, or your own: levels change hands once a gain is certified."),
-    "serve": ("serve", "Run the live gate beside a controller: decisions over HTTP, a store that loses nothing, a dashboard."),
-    "token": ("token", "Make, list and revoke the tokens of a live gate."),
-    "store": ("store", "Look after the store of a live gate: upgrade, verify, back up, restore, export."),
-    "validate": ("validate", "Measure on a simulated plant, or your own, how often every bound is wrong and how wide it is."),
-    "bench": ("bench", "Run the experiments of the paper, or your own: numbers beside the paper's, claims with verdicts."),
-    "doctor": ("doctor", "Check the environment: versions, threads, and whether things work."),
-    "completion": ("completion", "Let your shell complete commands, options and files: bash, zsh or fish."),
+    "demo": "Watch control being handed over on a simulated plant, and a policy certified from a log alone.",
+    "simulate": "Write the log of a simulated plant under a legacy, or under a learning agent.",
+    "dataset": "Read a published data set (HeartSteps, Open Bandit, oats, Hillstrom) as a log with its problem file.",
+    "init": "Draft a commented problem file from the columns of a log.",
+    "convert": "Take over a log of another library (Vowpal Wabbit DSJSON, obp), or hand one over to it.",
+    "audit": "Check whether a log is fit to certify from: findings, and what to do about each.",
+    "plan": "Plan a study: how much exploration and how many episodes until a gain is certified.",
+    "learn": "Learn a candidate policy from one side of a log; the other side is left to certify on.",
+    "certify": "Certify from a log alone how much better a policy is than the incumbent, at which risk.",
+    "compare": "Show estimators and bounds side by side on the same units: which are certificates, which not.",
+    "verify": "Recompute a certificate bit for bit; report a changed row, policy or setting.",
+    "explain": "Show where a policy differs from the incumbent, by level and context.",
+    "decide": "Apply a policy to a table of contexts: probabilities of every action, and a drawn one.",
+    "handover": "Run the gate on a simulated plant, or your own: levels change hands once a gain is certified.",
+    "serve": "Run the live gate beside a controller: decisions over HTTP, a store that loses nothing, a dashboard.",
+    "token": "Make, list and revoke the tokens of a live gate.",
+    "store": "Look after the store of a live gate: upgrade, verify, back up, restore, export.",
+    "validate": "Measure on a simulated plant, or your own, how often every bound is wrong and how wide it is.",
+    "bench": "Run the experiments of the paper, or your own: numbers beside the paper's, claims with verdicts.",
+    "doctor": "Check the environment: versions, threads, and whether things work.",
+    "completion": "Let your shell complete commands, options and files: bash, zsh or fish.",
 }
 
 
@@ -55,9 +52,8 @@ class LazyGroup(click.Group):
         """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"aegis.cli.commands.{COMMANDS[cmd_name][0]}")
-        command = module.command
-        return command if isinstance(command, click.Command) else None
+        command: click.Command = importlib.import_module(f"aegis.cli.commands.{cmd_name}").command
+        return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest the nearest command for a misspelt one."""
@@ -70,11 +66,10 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Say where to start, at the end: that is what stays on the screen."""
-
+        """Say where to start, at the end, which stays on the screen."""
         with formatter.section("Start here"):
             formatter.write_dl(list(FIRST_STEPS))
 
@@ -82,11 +77,11 @@ class LazyGroup(click.Group):
         """Complete names of commands without importing them."""
         from click.shell_completion import CompletionItem
 
-        names = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
+        names = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
-# what to type, and what comes of it
+# what to type, and what it does
 FIRST_STEPS = (
     ("aegis demo", "the whole story on simulated plants, and pages to read"),
     ("aegis init LOG", "your own log: a draft of its problem file comes first"),

@@ -23,10 +23,10 @@ class Terminated(BaseException):
 
 
 def exit_code(command: Callable[[], Any]) -> int:
-    """Run a command and return its exit code; errors that can be expected are said in one line, without a traceback."""
+    """Run a command and return its exit code; expected errors are printed in one line, without a traceback."""
     try:
         code = _returned_code(command)
-        sys.stdout.flush()  # while an error can still be told
+        sys.stdout.flush()  # while an error can still be printed
         return code
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
         _print_error("\naegis: " + _with_notes("interrupted", error.__cause__ or error))
@@ -75,20 +75,20 @@ def raise_on_sigterm() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def note_kept_episodes(folder: Path) -> Iterator[None]:
-    """Say, if what is inside is interrupted, from where the same command would go on."""
+def note_resumption(describe: Callable[[], str]) -> Iterator[None]:
+    """Add a note to an interruption: from where the same command would go on. describe: returns it."""
     try:
         yield
     except (KeyboardInterrupt, Terminated) as stop:
-        from aegis.agents import checkpoint_episode
-
-        kept = checkpoint_episode(folder)
-        stop.add_note(
-            f"{kept} episodes are kept in {folder}, and the same command goes on from there"
-            if kept
-            else "no episodes were kept yet, so the same command starts from the beginning"
-        )
+        stop.add_note(describe())
         raise
+
+
+def describe_kept_episodes(episodes: int, folder: Path) -> str:
+    """Return from where a run that keeps its episodes in a folder would go on."""
+    if episodes:
+        return f"{episodes} episodes are kept in {folder}, and the same command goes on from there"
+    return "no episodes were kept yet, so the same command starts from the beginning"
 
 
 def _returned_code(command: Callable[[], Any]) -> int:

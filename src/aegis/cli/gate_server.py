@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,7 +33,7 @@ from aegis.service import (
 
 LOG_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
 
-LOGGER_NAMES = ("aegis", "uvicorn", "asyncio")  # who would otherwise write lines of their own kind
+LOGGER_NAMES = ("aegis", "uvicorn", "asyncio")  # loggers that would otherwise write lines of their own kind
 
 
 class JsonLineFormatter(logging.Formatter):
@@ -40,7 +41,7 @@ class JsonLineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; a traceback is its field 'why'."""
-        found: dict[str, Any] = {
+        line: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "from": record.name,
@@ -48,72 +49,87 @@ class JsonLineFormatter(logging.Formatter):
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
-            found["why"] = self.formatException(record.exc_info)
+            line["why"] = self.formatException(record.exc_info)
         if record.stack_info:
-            found["where"] = self.formatStack(record.stack_info)
-        return json.dumps(found, default=str)
+            line["where"] = self.formatStack(record.stack_info)
+        return json.dumps(line, default=str)
 
 
 def log_json_lines(level: str) -> None:
-    """Let everybody write lines of JSON from a level on; SettingError if there is no such level."""
+    """Let all loggers write lines of JSON from a level on; SettingError if there is no such level."""
     if level not in LOG_LEVELS:
         raise SettingError(f"--log-level is one of {', '.join(LOG_LEVELS)}, found '{level}'")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLineFormatter())
     for name in LOGGER_NAMES:
-        speaker = logging.getLogger(name)
-        speaker.handlers, speaker.propagate = [handler], False
-        speaker.setLevel(LOG_LEVELS[level])
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(LOG_LEVELS[level])
 
 
+SERVICE_DEFAULTS = {"mode": "approve"}  # where the gate's own defaults do not fit a plant
 START_SECONDS = 60.0  # seconds that a server has to come up
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How a gate is served. names: hosts under which it may be asked. rate: requests of one caller per second.
+
+    standby: wait while another process serves the gate. abandon_hours: after which episodes that never end are closed.
+    """
+
+    host: str
+    port: int
+    names: Sequence[str] = ()
+    rate: float = 2000.0
+    standby: bool = False
+    abandon_hours: float | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise SettingError("--tls-cert and --tls-key belong together")
 
 
 def make_service(
     problem: Problem,
     store: str,
     name: str,
-    given: Mapping[str, Any],
+    changes: Mapping[str, Any],
     seed: int | None,
     learner: str,
-    where: tuple[str, int],
-    hosts: Sequence[str],
-    rate: float,
-    standby: bool,
-    abandon: float | None,
-    cert: str | None,
-    key: str | None,
+    options: ServerOptions,
 ) -> tuple[Service, Any]:
-    """Return the service and the web server for it; SettingError for what does not fit."""
+    """Return the service and the web server for it; SettingError for what does not fit. changes: to the gate's settings."""
     import uvicorn
 
-    if (cert is None) != (key is None):
-        raise SettingError("--tls-cert and --tls-key belong together")
     database = Database.at(store)
     if database.version() is None if database.file is None or database.file.exists() else True:
         database.upgrade()
     database.check()
-    if not is_loopback(where[0]) and not list_tokens(database):
+    if not is_loopback(options.host) and not list_tokens(database):
         raise SettingError(
-            f"--listen {where[0]} can be reached from other machines, and nobody needs a token yet: make some first ('aegis "
+            f"--listen {options.host} can be reached from other machines, and no tokens protect it yet: make some first ('aegis "
             "token make'), or listen on 127.0.0.1"
         )
     first = next(iter(Journal(database, name).read()), None)
-    settings, kept = _gate_settings(database, name, first, given, seed)
-    live = LiveGate(database, name, problem, settings, kept)
-    worker = TrainerProcess(TrainerSetup(store, name, live.problem, load_host(learner, live.problem), kept))
-    service = Service(live, EpisodeCounter(live, worker, None if abandon is None else abandon * 3600.0), standby, rate, hosts)
+    settings, gate_seed = _gate_settings(database, name, first, changes, seed)
+    live = LiveGate(database, name, problem, settings, gate_seed)
+    worker = TrainerProcess(TrainerSetup(store, name, live.problem, load_host(learner, live.problem), gate_seed))
+    abandon = None if options.abandon_hours is None else options.abandon_hours * 3600.0
+    service = Service(live, EpisodeCounter(live, worker, abandon), options.standby, options.rate, options.names)
     config = uvicorn.Config(
         make_app(service),
-        where[0],
-        where[1],
+        options.host,
+        options.port,
         log_config=None,
         access_log=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=3,  # an open dashboard never hangs up by itself
         limit_concurrency=512,
-        ssl_certfile=cert,
-        ssl_keyfile=key,
+        ssl_certfile=options.tls_cert,
+        ssl_keyfile=options.tls_key,
         server_header=False,
     )
     server = uvicorn.Server(config)
@@ -131,15 +147,15 @@ def start_service(service: Service) -> None:
 
 
 def _gate_settings(
-    database: Database, name: str, first: JournalRecord | None, given: Mapping[str, Any], seed: int | None
+    database: Database, name: str, first: JournalRecord | None, changes: Mapping[str, Any], seed: int | None
 ) -> tuple[GateSettings, int]:
-    """Return the settings of a gate: those it was opened with, or those that are given now. first: record of its journal."""
+    """Return settings and seed of a gate: those it was opened with, or those of a new one. first: record of its journal."""
     if first is None:
-        return GateSettings.of({**SERVICE_DEFAULTS, **given}), fresh_seed() if seed is None else seed
+        return GateSettings.of({**SERVICE_DEFAULTS, **changes}), secrets.randbits(63) if seed is None else seed
     event = event_from_plain(first.body["event"])
     if not isinstance(event, GateOpened):
         raise SettingError(f"the journal of gate '{name}' does not begin with its opening; verify the store")
-    now = GateSettings.of({**event.settings.plain(), **given})
+    now = GateSettings.of({**event.settings.plain(), **changes})
     if now != event.settings or (seed is not None and seed != first.body["seed"]):
         raise SettingError(
             f"gate '{name}' in {database.shown} was opened with other settings, which a gate keeps for life: leave these options "
@@ -164,9 +180,6 @@ def run_beside_server(server: Any, work: Callable[[], int]) -> int:
         thread.join(30)
 
 
-SERVICE_DEFAULTS = {"mode": "approve"}  # where the gate's own defaults do not fit a plant
-
-
 def is_loopback(host: str) -> bool:
     """Say whether an address can be reached from this machine only."""
     if host == "localhost":
@@ -175,8 +188,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def fresh_seed() -> int:
-    """Return a seed that nobody can guess."""
-    return secrets.randbits(63)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from aegis.cli.config import HandoverRequest
-from aegis.cli.output import table
+from aegis.cli.config import DEFAULT_LEGACY, HandoverRequest
+from aegis.cli.output import console, print_line, table
 from aegis.errors import InputError, PolicyError, SettingError, check_choice, did_you_mean
 from aegis.handover import format_lower_bound
 from aegis.ope import reward_measure
@@ -29,7 +28,7 @@ LEAST_REPEATS, REPEAT_FACTOR = 3, 5.0  # so many that are the same, and so much 
 
 @dataclass(frozen=True, slots=True)
 class PlantWithMargins:
-    """A plant whose levels change hands for a larger gain than it says itself."""
+    """A plant with other margins: a level changes hands only if the gain exceeds its margin."""
 
     plant: Plant
     problem: Problem
@@ -43,68 +42,61 @@ class PlantWithMargins:
 class PreparedRun:
     """A run that can begin. world: the simulated one, whose truth is known; None for a plant of the user's own.
 
-    certificate: whether what this gate says is one.
+    certificate: whether the gate's bounds are certificates.
     """
 
-    asked: HandoverRequest
+    request: HandoverRequest
     gate: Any
     legacy: Policy
     world: World | None
     certificate: bool
 
 
-def prepare_run(asked: HandoverRequest) -> PreparedRun:
+def prepare_run(request: HandoverRequest) -> PreparedRun:
     """Return the run; SettingError or PolicyError for what does not exist or does not fit."""
-    from aegis.api import load_plant
+    from aegis.api import load_plant_or_world
     from aegis.handover import is_certificate, make_gate
     from aegis.paper import register_gates
-    from aegis.worlds import make_world
 
     register_gates()
-    for name in ("preset", "shift"):
-        if name in asked.settings:
-            raise SettingError(f"--set changes parameters of the world; write --{name} {asked.settings[name]} instead")
-    check_setting_names(asked)
-    plant: Plant = (
-        load_plant(asked.plant) if asked.plant is not None else make_world(asked.world, preset=asked.preset, **asked.settings)
-    )
-    judged = _with_margins(plant, asked.margins, asked.places)
-    legacy = _load_run_legacy(asked.legacy, plant, judged)
-    host = load_host(asked.host, judged.problem)
-    if isinstance(plant, World) and Path(asked.host).is_dir():
-        _check_fresh(asked, judged, legacy)
-    gate = make_gate(asked.gate, judged, legacy, host, asked.gate_settings, asked.seed)
-    return PreparedRun(asked, gate, legacy, plant if isinstance(plant, World) else None, is_certificate(gate))
+    check_setting_names(request)
+    plant = load_plant_or_world(request.plant, request.world, request.preset, request.settings, request.legacy)
+    judged = _with_margins(plant, request.margins, request.places)
+    legacy = _load_run_legacy(request.legacy or DEFAULT_LEGACY, plant, judged)
+    host = load_host(request.host, judged.problem)
+    world = plant if isinstance(plant, World) else None
+    if world is not None and Path(request.host).is_dir():
+        _check_fresh(request, judged, legacy)
+    gate = make_gate(request.gate, judged, legacy, host, request.gate_settings, request.seed)
+    return PreparedRun(request=request, gate=gate, legacy=legacy, world=world, certificate=is_certificate(gate))
 
 
-def _check_fresh(asked: HandoverRequest, plant: Plant, legacy: Policy) -> None:
+def _check_fresh(request: HandoverRequest, plant: Plant, legacy: Policy) -> None:
     """Raise PolicyError if a policy was learned from the very episodes that a simulation of this seed would run again."""
     from aegis.policies import load_record
 
-    found = load_record(asked.host).get("fingerprints")
-    seen = None if found is None else EpisodeFingerprints.of(found)
-    if seen is None or seen.content != content_digest(plant.problem):
+    record = load_record(request.host).get("fingerprints")
+    learned = None if record is None else EpisodeFingerprints.of(record)
+    if learned is None or learned.content != content_digest(plant.problem):
         return
-    again = np.isin(episode_hashes(plant.episodes(0, FRESHNESS_EPISODES, legacy, asked.seed)), seen.hashes)
-    if again.sum() >= LEAST_REPEATS and again.mean() > REPEAT_FACTOR * seen.chance:
+    again = np.isin(episode_hashes(plant.episodes(0, FRESHNESS_EPISODES, legacy, request.seed)), learned.hashes)
+    if again.sum() >= LEAST_REPEATS and again.mean() > REPEAT_FACTOR * learned.chance:
         raise PolicyError(
-            f"--host {asked.host} was learned from episodes that --seed {asked.seed} runs again: evidence for a policy is on "
+            f"--host {request.host} was learned from episodes that --seed {request.seed} runs again: evidence for a policy is on "
             "episodes that it has not seen; give another --seed"
         )
 
 
-def check_setting_names(asked: HandoverRequest) -> None:
+def check_setting_names(request: HandoverRequest) -> None:
     """Raise InputError naming file and line for a setting in a file that neither world nor gate has."""
     from aegis.handover import GATES
-    from aegis.paper import register_gates
     from aegis.worlds import ALL_WORLDS
 
-    register_gates()
-    gate = GATES.get(asked.gate)
-    kinds: dict[str, Any] = {"set": ALL_WORLDS.get(asked.world), "gate-set": None if gate is None else gate.settings}
+    gate = GATES.get(request.gate)
+    kinds: dict[str, Any] = {"set": ALL_WORLDS.get(request.world), "gate-set": None if gate is None else gate.settings}
     for option, kind in kinds.items():
         known = [] if kind is None else [part.name for part in fields(kind) if part.init]
-        for place, where in asked.places.items():
+        for place, where in request.places.items():
             within, _, key = place.partition(" ")
             if known and within == option and key not in (*known, "preset", "shift"):
                 raise InputError(
@@ -118,8 +110,8 @@ def _load_run_legacy(reference: str, plant: Plant, judged: Plant) -> Policy:
 
     if not isinstance(plant, World):
         return load_legacy(reference, judged)
-    found = load_legacy(reference, plant)
-    return replace(found, problem=judged.problem) if isinstance(found, Legacy) else found
+    legacy = load_legacy(reference, plant)
+    return replace(legacy, problem=judged.problem) if isinstance(legacy, Legacy) else legacy
 
 
 def load_host(name: str, problem: Problem) -> Any:
@@ -144,10 +136,10 @@ def _load_external_host(reference: str, problem: Problem) -> Any:
     from aegis.api import load_candidate, load_object
 
     if not Path(reference).is_dir():
-        found = load_object(reference, "a host of your own", "greenhouse:learner", SettingError)
-        found = found() if isinstance(found, type) else found
-        if callable(getattr(found, "propose", None)):
-            return found
+        learner = load_object(reference, "a host of your own", "greenhouse:learner", SettingError)
+        learner = learner() if isinstance(learner, type) else learner
+        if callable(getattr(learner, "propose", None)):
+            return learner
     return load_candidate(reference, problem).policy
 
 
@@ -172,100 +164,91 @@ RUN_FILES = {
 }
 
 
-def run_result(made: PreparedRun, summary: dict[str, Any]) -> dict[str, Any]:
-    """Return the summary of a run with what was asked, true values where a world knows them, and where its files are."""
-    wanted, values = made.asked, run_true_values(made)
-    out = wanted.out
+def run_result(run: PreparedRun, summary: dict[str, Any]) -> dict[str, Any]:
+    """Return the summary of a run with its request, true values where a world knows them, and where its files are."""
+    request, out = run.request, run.request.out
     files = {} if out is None else {name: str(out / file) for name, file in RUN_FILES.items() if (out / file).exists()}
+    note, done = None, summary["episodes"]
+    if done > request.episodes:
+        note = f"The run in {out} has {done} episodes already, more than the {request.episodes} asked for: none was run."
     return {
-        **wanted.about,
-        "episodes": wanted.episodes,
-        "seed": wanted.seed,
-        "certificate": made.certificate,
-        "gate_settings": made.gate.settings.plain(),
+        **request.about,
+        "episodes": request.episodes,
+        "seed": request.seed,
+        "certificate": run.certificate,
+        "gate_settings": run.gate.settings.plain(),
         **summary,
-        "values": values,
+        "values": _true_values(run),
         "files": files,
-        "note": surplus_note(made, summary),
+        "note": note,
         "report": None,
     }
 
 
-def surplus_note(made: PreparedRun, summary: dict[str, Any]) -> str | None:
-    """Return that fewer episodes were asked for than the run has; None if not."""
-    done, wanted = summary["episodes"], made.asked.episodes
-    if done <= wanted:
-        return None
-    return f"The run in {made.asked.out} has {done} episodes already, more than the {wanted} asked for: none was run."
-
-
-def run_true_values(made: PreparedRun) -> dict[str, float] | None:
-    """Return what legacy, present policies and the best possible ones really earn; None where nobody knows."""
+def _true_values(run: PreparedRun) -> dict[str, float] | None:
+    """Return what legacy, present policies and the best possible ones really earn; None where it is not known."""
     from aegis.worlds import oracle_value, true_value
 
-    if made.world is None:
+    if run.world is None:
         return None
-    legacy = true_value(made.world, made.legacy)
-    agent = true_value(made.world, made.gate.acting) if made.gate.deployed else legacy
-    return {"legacy": legacy, "agent": agent, "oracle": oracle_value(made.world)}
+    legacy = true_value(run.world, run.legacy)
+    agent = true_value(run.world, run.gate.acting) if run.gate.deployed else legacy
+    return {"legacy": legacy, "agent": agent, "oracle": oracle_value(run.world)}
 
 
-def print_run(made: PreparedRun, result: dict[str, Any], screen: Console) -> None:
+def print_run(run: PreparedRun, result: dict[str, Any]) -> None:
     """Print verdict, values, flips, ledger and files."""
     handed = [level for level in result["levels"] if level["control"] == "agent"]
-    style = "bold red" if result["paused"] or not made.certificate else "bold green" if handed else "bold yellow"
+    style = "bold red" if result["paused"] or not run.certificate else "bold green" if handed else "bold yellow"
     if result["note"]:
-        screen.print(result["note"], soft_wrap=True, markup=False)
-    screen.print(result["sentence"], style=style, soft_wrap=True, markup=False)
-    if not made.certificate:
-        screen.print(f"The gate '{made.asked.gate}' is {NOT_A_CERTIFICATE}: it may hand over to a worse agent.", style="bold red")
+        print_line(result["note"])
+    print_line(result["sentence"], style)
+    if not run.certificate:
+        warning = f"The gate '{run.request.gate}' is {NOT_A_CERTIFICATE}: it may hand over to a worse agent."
+        console().print(warning, style="bold red")
     if result["paused"]:
-        screen.print(f"Paused: {result['paused']}", soft_wrap=True, markup=False)
+        print_line(f"Paused: {result['paused']}")
     if result["assumes"]:
-        screen.print(result["assumes"], soft_wrap=True, markup=False)
+        print_line(result["assumes"])
     for item in result["waiting"]:
-        screen.print(f"Waits: '{item['level']}', {item['challenge']}: {item['why']}", soft_wrap=True, markup=False)
-    screen.print(_reward_table(result))
+        print_line(f"Waits: '{item['level']}', {item['challenge']}: {item['why']}")
+    console().print(_reward_table(result))
     compared = describe_held_back(result)
     if compared:
-        screen.print(compared, soft_wrap=True, markup=False)
-    _print_flips(made, screen)
+        print_line(compared)
+    _print_flips(run)
     ledger = result["ledger"]
-    if made.certificate:
-        screen.print(
-            f"Risk spent: {ledger['spent']:.4g} of {ledger['delta']:g} by {ledger['freezes']} freezes; alarms: {result['alarms']}"
-        )
-    if made.asked.out is not None:
-        screen.print(f"files:  {made.asked.out}  ({', '.join(RUN_FILES[name] for name in result['files'])})", soft_wrap=True)
+    if run.certificate:
+        spent = f"Risk spent: {ledger['spent']:.4g} of {ledger['delta']:g} by {ledger['freezes']} freezes"
+        console().print(f"{spent}; alarms: {result['alarms']}")
+    if run.request.out is not None:
+        print_line(f"files:  {run.request.out}  ({', '.join(RUN_FILES[name] for name in result['files'])})")
     if result["report"]:
-        screen.print(f"report: {result['report']}", soft_wrap=True)
+        print_line(f"report: {result['report']}")
 
 
 def _reward_table(result: dict[str, Any]) -> Any:
-    truth, seen = result["values"] or {}, result["rewards"]
-    handed = seen["before_first_flip"] is not None
-    realised = {
-        "legacy": seen["before_first_flip"] if handed else seen["all"],
-        "agent": seen["now"],
-        "oracle": None,
-    }
+    truth, rewards = result["values"] or {}, result["rewards"]
+    handed = rewards["before_first_flip"] is not None
+    realised = {"legacy": rewards["before_first_flip"] if handed else rewards["all"], "agent": rewards["now"], "oracle": None}
     acting = any(level["control"] == "agent" for level in result["levels"])
     words = {"legacy": "legacy", "agent": "who acts now" if acting else "who acts now (the legacy)", "oracle": "best possible"}
     unit = f", {result['unit']}" if result["unit"] else ""
     rows = [
-        [words[who], _format_reward(truth.get(who)), _format_reward(realised[who])]
+        [words[who], *("-" if value is None else f"{value:.4f}" for value in (truth.get(who), realised[who]))]
         for who in words
         if who in truth or realised[who]
     ]
     return table(f"Mean reward{unit}", ["who acts", "true value", "in this run"], rows)
 
 
-def _print_flips(made: PreparedRun, screen: Console) -> None:
-    measure = reward_measure(made.gate.problem)
-    flips = [event for event in made.gate.events if event.kind == "flip"]
+def _print_flips(run: PreparedRun) -> None:
+    measure = reward_measure(run.gate.problem)
+    flips = [event for event in run.gate.events if event.kind == "flip"]
     if not flips:
         return
-    head = ["level", "what", "since episode", "evidence", "cap", "gain at least" if made.certificate else "difference"]
+    head = ["level", "what", "since episode", "evidence", "cap", "gain at least" if run.certificate else "difference"]
+    mark = "" if run.certificate else f" ({NOT_A_CERTIFICATE})"
     rows = [
         [
             event.level,
@@ -273,16 +256,12 @@ def _print_flips(made: PreparedRun, screen: Console) -> None:
             str(event.since),
             f"{event.units} episodes",
             describe_cap(event.cap),
-            format_lower_bound(measure.gain(event.gain_lower), "+") + ("" if made.certificate else f" ({NOT_A_CERTIFICATE})"),
+            format_lower_bound(measure.gain(event.gain_lower), "+") + mark,
         ]
         for event in flips
     ]
-    screen.print(table("Flips", head, rows))
-    for event in made.gate.events:
-        found = describe_event(event, measure, made.certificate)
-        if found is not None and found[0] in ("alarm", "paused", "reverted"):
-            screen.print(f"episode {event.episode}: {found[1]}", style="bold red", soft_wrap=True, markup=False)
-
-
-def _format_reward(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    console().print(table("Flips", head, rows))
+    for event in run.gate.events:
+        words = describe_event(event, measure, run.certificate)
+        if words is not None and words[0] in ("alarm", "paused", "reverted"):
+            print_line(f"episode {event.episode}: {words[1]}", "bold red")

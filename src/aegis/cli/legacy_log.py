@@ -31,7 +31,7 @@ def write_legacy_log(
 ) -> dict[str, Any]:
     """Write log, problem and summary into `out` and return the summary; `report(done, note)` is called now and then.
 
-    The summary comes first, with `complete: false`, and again last: whatever interrupts the command, the folder shows that it
+    The summary comes first, with `complete: false`, and again last: after an interruption the folder shows that it
     is not complete, and the same command may use it again. Raises OutputError if the folder holds files of that name that
     this command did not write.
     """
@@ -74,9 +74,9 @@ def write_legacy_log(
 
 
 def _refuse_other_files(out: Path) -> None:
-    found = [name for name in (*SIMULATED_FILES, "settings.json") if (out / name).exists()]
-    if found and ("settings.json" in found or not _is_own_summary(out / SIMULATED_SUMMARY)):
-        raise OutputError(f"{out} holds {', '.join(found)}, not written by '{WRITER}'; choose another folder")
+    present = [name for name in (*SIMULATED_FILES, "settings.json") if (out / name).exists()]
+    if present and ("settings.json" in present or not _is_own_summary(out / SIMULATED_SUMMARY)):
+        raise OutputError(f"{out} holds {', '.join(present)}, not written by '{WRITER}'; choose another folder")
 
 
 def _is_own_summary(path: Path) -> bool:

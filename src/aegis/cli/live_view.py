@@ -47,7 +47,7 @@ class LiveView:
     certificate: bool
     episodes: int
     measure: Measure = field(init=False)
-    told: list[tuple[int, str, str]] = field(default_factory=list)
+    lines: list[tuple[int, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.measure = reward_measure(self.gate.problem)
@@ -56,11 +56,11 @@ class LiveView:
         """Take in events; return the sentences that are worth a line."""
         lines = []
         for event in events:
-            found = describe_event(event, self.measure, self.certificate)
-            if found is not None and found[0] in EVENT_STYLES:
+            words = describe_event(event, self.measure, self.certificate)
+            if words is not None and words[0] in EVENT_STYLES:
                 episode = int(getattr(event, "episode", 0))
-                self.told.append((episode, *found))
-                lines.append(f"episode {episode}: {found[1]}")
+                self.lines.append((episode, *words))
+                lines.append(f"episode {episode}: {words[1]}")
         return lines
 
     @property
@@ -84,7 +84,7 @@ class LiveView:
             parts.append(Text(f"This gate is published, and {NOT_A_CERTIFICATE}.", style="bold red"))
         parts += [_levels(self.standings(), self.certificate, self.gate.state.settings.mode), self._rewards()]
         parts += [
-            Text(f"episode {episode}: {text}", style=EVENT_STYLES[kind]) for episode, kind, text in self.told[-SHOWN_EVENTS:]
+            Text(f"episode {episode}: {text}", style=EVENT_STYLES[kind]) for episode, kind, text in self.lines[-SHOWN_EVENTS:]
         ]
         return Group(*parts)
 
@@ -98,12 +98,12 @@ class LiveView:
         return Text(text + sparkline(values, *spread, 48))
 
     def _first_flip(self) -> int:
-        return next((episode for episode, kind, _ in self.told if kind == "flip"), len(self.gate.rewards))
+        return next((episode for episode, kind, _ in self.lines if kind == "flip"), len(self.gate.rewards))
 
 
 @contextlib.contextmanager
 def watch_run(gate: Any, episodes: int, certificate: bool = True, quiet: bool = False) -> Iterator[Watch]:
-    """Yield what a run is watched with: it is told the events of every block."""
+    """Yield the function that a run calls with the events of every block."""
     watched = LiveView(gate, certificate, episodes)
     screen = console(to_stderr=True)
     if quiet:
@@ -154,17 +154,17 @@ def _watch_in_lines(watched: LiveView, screen: Console) -> Watch:
     return watch
 
 
-def _levels(found: Sequence[LevelStanding], certificate: bool, mode: str) -> Table:
-    made = Table(title="Who controls each level", title_justify="left")
+def _levels(standings: Sequence[LevelStanding], certificate: bool, mode: str) -> Table:
+    levels = Table(title="Who controls each level", title_justify="left")
     number = "gain at least (needs)" if certificate else "computed, not a gain (needs)"
     for head, justify in (("level", "left"), ("in control", "left"), ("challenge", "left"), (number, "right")):
-        made.add_column(head, justify=justify)  # type: ignore[arg-type]
-    made.add_column("evidence (log10)", no_wrap=True)
-    for item in found:
+        levels.add_column(head, justify=justify)  # type: ignore[arg-type]
+    levels.add_column("evidence (log10)", no_wrap=True)
+    for item in standings:
         gain = f", {format_lower_bound(item.gain_lower or 0.0, '+')}" if certificate else ""
         now = "legacy" if item.since is None else f"agent since {item.since}{gain}"
-        made.add_row(item.level, Text(now, style="" if item.since is None else "green"), *_challenge(item.leading, mode))
-    return made
+        levels.add_row(item.level, Text(now, style="" if item.since is None else "green"), *_challenge(item.leading, mode))
+    return levels
 
 
 def _challenge(leading: LeadingChallenge | None, mode: str) -> list[str]:
@@ -175,12 +175,12 @@ def _challenge(leading: LeadingChallenge | None, mode: str) -> list[str]:
 
 
 def _evidence(leading: LeadingChallenge) -> str:
-    found = leading.evidence
-    if found is None:
+    evidence = leading.evidence
+    if evidence is None:
         return f"{leading.units} episodes"
-    known = np.isfinite(found.wealth)
-    filled = min(max(int(BAR * found.share), 0), BAR) if known else 0
-    return f"{'█' * filled}{'░' * (BAR - filled)} {f'{found.wealth:.1f}' if known else '-'} of {found.threshold:.1f}"
+    known = np.isfinite(evidence.wealth)
+    filled = min(max(int(BAR * evidence.share), 0), BAR) if known else 0
+    return f"{'█' * filled}{'░' * (BAR - filled)} {f'{evidence.wealth:.1f}' if known else '-'} of {evidence.threshold:.1f}"
 
 
 def _standing_words(item: LevelStanding, certificate: bool, mode: str) -> str:

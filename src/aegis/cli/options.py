@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.types import StringParamType
@@ -42,22 +43,21 @@ def bench_names() -> tuple[str, ...]:
 
 
 class CompletedWord(StringParamType):
-    """A text that is often one of a few, which shells complete; whoever takes it says what is allowed."""
+    """A text that is often one of a few words, which shells complete; the code that uses it says what is allowed."""
 
-    def __init__(self, what: str | Callable[[], tuple[str, ...]]) -> None:
-        self.what = what
+    def __init__(self, words: Callable[[], tuple[str, ...]]) -> None:
+        self.words = words
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the values that begin like this."""
+        """Return the words that begin like this."""
         from click.shell_completion import CompletionItem
 
-        found = COMPLETIONS[self.what] if isinstance(self.what, str) else self.what()
-        return [CompletionItem(value) for value in found if value.startswith(incomplete)]
+        return [CompletionItem(word) for word in self.words() if word.startswith(incomplete)]
 
 
 PROBLEM_ADVICE = "A log needs a problem file that says what its columns mean: `aegis init LOG --out problem.yaml` drafts one."
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class NamedPath(click.Path):
@@ -85,7 +85,7 @@ class LogPath(click.Path):
 
 
 class ProblemPath(click.Path):
-    """The problem file of a log; who has none is told how to draft it."""
+    """The problem file of a log; without one, the error says how to draft it."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -95,36 +95,76 @@ class ProblemPath(click.Path):
         return PROBLEM_ADVICE
 
 
+def path_option(declaration: str, metavar: str, text: str, **more: Any) -> Decorator:
+    """Return an option that takes a path. declaration: its name and, after a blank, that of its parameter if they differ."""
+    return click.option(*declaration.split(), type=NamedPath(path_type=Path), metavar=metavar, help=text, **more)
+
+
+def repeated_option(declaration: str, metavar: str, text: str, **more: Any) -> Decorator:
+    """Return an option that may be given several times."""
+    return click.option(*declaration.split(), multiple=True, metavar=metavar, help=text, **more)
+
+
+def word_option(declaration: str, family: str, text: str, metavar: str = "NAME", **more: Any) -> Decorator:
+    """Return an option that takes a word of a family of COMPLETIONS; `{words}` in its text becomes `a, b or c`."""
+    return click.option(
+        *declaration.split(), type=completed_word(family), metavar=metavar, help=text.format(words=list_words(family)), **more
+    )
+
+
+def completed_word(family: str) -> CompletedWord:
+    """Return the type of an argument that takes a word of a family of COMPLETIONS."""
+    return CompletedWord(lambda: COMPLETIONS[family])
+
+
+def list_words(family: str) -> str:
+    """Return the words of a family as `a, b or c`."""
+    *others, last = COMPLETIONS[family]
+    return f"{', '.join(others)} or {last}"
+
+
+def delta_option(text: str) -> Decorator:
+    """Return the option that takes a risk."""
+    return click.option("--delta", type=float, default=0.05, show_default=True, help=text)
+
+
+def table_option(row: str) -> Decorator:
+    """Return the option that writes results as a table. row: what a row is about."""
+    return path_option("--table table_file", "FILE", f"Write a row for each {row} (.parquet or .csv).")
+
+
+def group_options(*options: Decorator) -> Decorator:
+    """Return options, in this order, as one decorator."""
+    return lambda function: functools.reduce(lambda inner, option: option(inner), reversed(options), function)
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
-
-settings = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting of the world; repeatable."
-)
-
+settings = repeated_option("--set overrides", "KEY=VALUE", "Override a setting of the world; repeatable.")
 problem = click.option(
     "--problem", required=True, type=ProblemPath(), metavar="FILE", help="The problem file, such as problem.yaml."
 )
-
-engine = click.option(
-    "--engine",
-    type=CompletedWord("engine"),
-    default="local",
-    show_default=True,
-    metavar="NAME",
-    help="Where it runs: local, dask or dask://host:port.",
+optional_problem = click.option(
+    "--problem", type=click.Path(path_type=Path), metavar="FILE", help="The problem file, such as problem.yaml."
 )
-
+engine = word_option("--engine", "engine", "Where it runs: local, dask or dask://host:port.", default="local", show_default=True)
 workers = click.option(
     "--workers", type=click.IntRange(min=1), metavar="N", help="Processes that read a long log.  [default: one for each core]"
 )
-
 seed = click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Everything random follows from it.")
-
-
-def table_option(of: str) -> Callable[[Decorated], Decorated]:
-    """Return the option that writes results as a table, a row for each of what is named."""
-    told = f"Write a row for each {of} (.parquet or .csv)."
-    return click.option("--table", "table_file", type=NamedPath(path_type=Path), metavar="FILE", help=told)
+ledger = path_option("--ledger", "FOLDER", "Where looks are written down.")
+plant = group_options(
+    click.option("--preset", metavar="NAME", help="Parameters of the world that go together, as in 'aegis simulate'."),
+    click.option("--plant", metavar="MODULE:OBJECT", help="A plant of your own, in the place of a world; needs --legacy."),
+)
+GATE_KEYS = ("delta", "first", "caps", "patience", "floor", "mode")  # settings of a gate that have an option of their own
+gate_limits = group_options(
+    click.option("--delta", type=float, help="Probability of any wrong handover, over the life of the gate.  [default: 0.05]"),
+    click.option("--first", type=int, help="Episodes before challengers are frozen for the first time."),
+    click.option("--caps", metavar="W,W", help="How far challengers may differ from the legacy, such as 1.5,2,3 or 2,inf."),
+    click.option("--patience", type=float, help="How long to wait for a larger cap: 1.5 is half as long again."),
+    click.option("--floor", type=float, help="Share of decisions that a deployed policy leaves to the legacy."),
+)
+gate_settings = repeated_option("--gate-set", "KEY=VALUE", "Any setting of the gate (docs/handover.md); repeatable.")
 
 
 def note_local_read(source: Source, engine: str) -> None:
@@ -147,11 +187,11 @@ def spare_inputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | str
     for option, path in outputs.items():
         if path is None:
             continue
-        found = path.resolve()
-        if found in taken:
-            raise OutputError(f"{option} and {taken[found]} both name {path}: name two files")
-        taken[found] = option
-        if found in places or (found.is_file() and any(place.is_dir() and place in found.parents for place in places)):
+        target = path.resolve()
+        if target in taken:
+            raise OutputError(f"{option} and {taken[target]} both name {path}: name two files")
+        taken[target] = option
+        if target in places or (target.is_file() and any(place.is_dir() and place in target.parents for place in places)):
             raise OutputError(f"{option} {path} would overwrite an input of this very command: name a new file")
 
 
@@ -162,34 +202,48 @@ def parse_settings(overrides: tuple[str, ...], option: str = "--set") -> dict[st
     """
     from aegis.problem import read_yaml
 
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in overrides:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise SettingError(f"{option} takes KEY=VALUE, found '{pair}'")
-        if key.strip() in found:
+        if key.strip() in values:
             raise SettingError(f"{option}: '{key.strip()}' is given twice")
         try:
-            found[key.strip()] = read_yaml(value, f"{option} {pair}")
+            values[key.strip()] = read_yaml(value, f"{option} {pair}")
         except ProblemError as error:
             raise SettingError(str(error)) from error
-    return found
+    return values
 
 
-MLFLOW_PACKAGES = ("mlflow",)
+def parse_numbers(option: str, text: str, example: str) -> tuple[float, ...]:
+    """Return numbers written with commas between them; SettingError with an example if they are not."""
+    try:
+        return tuple(float(word) for word in text.split(","))
+    except ValueError as error:
+        raise SettingError(f"{option} takes numbers with commas between them, such as {example}; found '{text}'") from error
 
-SERVICE_PACKAGES = ("fastapi", "uvicorn", "sqlalchemy", "alembic", "prometheus_client")
+
+def parse_caps(text: str) -> tuple[float, ...]:
+    """Return caps written as `1.5,2,3`; inf is no cap at all."""
+    return parse_numbers("--caps", text, "1.5,2,3 or 2,inf")
 
 
-def require_service() -> None:
-    """Raise InputError if the live gate cannot run because something is not installed."""
-    missing = [name for name in SERVICE_PACKAGES if importlib.util.find_spec(name) is None]
+def check_svg_path(plot: Path | None) -> None:
+    """Raise OutputError if a picture that is written as SVG would have another ending."""
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise OutputError(f"--plot {plot}: the picture is written as SVG; let its name end in .svg")
+
+
+EXTRAS = {  # extra -> the packages without which it cannot be used
+    "service": ("fastapi", "uvicorn", "sqlalchemy", "alembic", "prometheus_client"),
+    "mlflow": ("mlflow",),
+    "report": ("matplotlib",),
+}
+
+
+def require_extra(extra: str, user: str) -> None:
+    """Raise InputError if packages of an extra are not installed. user: what needs them."""
+    missing = [name for name in EXTRAS[extra] if importlib.util.find_spec(name) is None]
     if missing:
-        raise InputError(f"the live gate needs {', '.join(missing)}: pip install 'aegis-handover[service]'")
-
-
-def require_mlflow() -> None:
-    """Raise InputError if nothing can be logged into MLflow because it is not installed."""
-    missing = [name for name in MLFLOW_PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise InputError(f"--mlflow needs {', '.join(missing)}: pip install 'aegis-handover[mlflow]'")
+        raise InputError(f"{user} needs {', '.join(missing)}: pip install 'aegis-handover[{extra}]'")

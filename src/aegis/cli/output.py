@@ -7,7 +7,8 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -17,9 +18,9 @@ from rich.table import Table
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
-def console(to_stderr: bool = False) -> Console:
+def console(to_stderr: bool = False, quiet: bool = False) -> Console:
     """Return a console; results go to stdout, everything else to stderr. Names such as `policies:mens:` are no emoji."""
-    return Console(stderr=to_stderr, highlight=False, emoji=False)
+    return Console(stderr=to_stderr, quiet=quiet, highlight=False, emoji=False)
 
 
 def print_json(value: Any) -> None:
@@ -27,14 +28,26 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(_json_value(value), indent=2, allow_nan=False) + "\n")
 
 
+def print_line(text: str, style: str | None = None, to_stderr: bool = False) -> None:
+    """Print a line as it is: not wrapped, and without markup."""
+    console(to_stderr).print(text, style=style, soft_wrap=True, markup=False)
+
+
+def print_paths(paths: Mapping[str, Path | None]) -> None:
+    """Print where files were written, by what they hold; None: not written."""
+    for what, path in paths.items():
+        if path is not None:
+            print_line(f"{what}: {path}")
+
+
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Return a table: first column left, numbers right."""
-    made = Table(title=title, title_justify="left")
+    grid = Table(title=title, title_justify="left")
     for position, column in enumerate(columns):
-        made.add_column(column, justify="left" if position == 0 else "right")
+        grid.add_column(column, justify="left" if position == 0 else "right")
     for row in rows:
-        made.add_row(*row)
-    return made
+        grid.add_row(*row)
+    return grid
 
 
 def sparkline(values: Sequence[float], low: float, high: float, width: int = 40) -> str:
@@ -70,6 +83,46 @@ def progress(total: int, label: str, quiet: bool = False) -> Iterator[Callable[[
                 screen.print(f"{label}: {done}/{total}, about {left:.0f} s left  {note}", soft_wrap=True)
 
         yield report
+
+
+@contextlib.contextmanager
+def late_progress(label: str, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
+    """Yield `report(done, total, note)`: a progress that begins with its first report, when the total is known."""
+    with contextlib.ExitStack() as stack:
+        show: Callable[[int, str], None] | None = None
+
+        def report(done: int, total: int, note: str) -> None:
+            nonlocal show
+            if show is None:
+                show = stack.enter_context(progress(total, label, quiet))
+            show(done, note)
+
+        yield report
+
+
+@contextlib.contextmanager
+def episode_progress(quiet: bool) -> Iterator[Callable[[str, int], None] | None]:
+    """Yield `report(stage, episodes)` for a pass over a log of unknown length; None without a terminal.
+
+    However the pass ends, its line is ended too.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    begun = False
+
+    def report(stage: str, episodes: int) -> None:
+        nonlocal begun
+        begun = True
+        sys.stderr.write(f"\r\x1b[K{stage}: {episodes} episodes")  # the rest of a longer line before it is erased
+        sys.stderr.flush()
+
+    try:
+        yield report
+    finally:
+        if begun:
+            sys.stderr.write("\n")
+            sys.stderr.flush()
 
 
 def _json_value(value: Any) -> Any:

@@ -45,8 +45,8 @@ class SimulatedPlant:
 
 def make_simulated_plant(world: str, legacy: str, settings: dict[str, Any]) -> SimulatedPlant:
     """Return a plant by the name of its world; SettingError if there is none."""
-    made = make_world(world, **settings)
-    return SimulatedPlant(made, made.legacy(legacy))
+    simulated = make_world(world, **settings)
+    return SimulatedPlant(simulated, simulated.legacy(legacy))
 
 
 @dataclass(slots=True)
@@ -68,15 +68,15 @@ class AskingPolicy:
         chances = self.plant.legacy.full(level, batch)[0]
         own = without_exploration(self.plant.legacy).full(level, batch)[0] if level in self.plant.sends else None
         outer = self.plant.problem.names[: self.plant.problem.names.index(level)]
-        found = []
+        choices = []
         for row in range(len(table)):
             context = {item.name: _wire_value(item, table.context[item.name][row]) for item in spec.context}
             parent = self.choices[outer[-1]][table.parent[row]] if outer else None
             available = None if table.available is None else table.available[row].tolist()
             legacy = {"distribution": chances[row].tolist()} | ({} if own is None else {"incumbent": own[row].tolist()})
-            found.append(self.episode.decide(level, context, legacy, parent, available))
-        self.choices[level] = found
-        return one_hot(np.array([spec.actions.values.index(item.action) for item in found]), spec.actions.count)[None]
+            choices.append(self.episode.decide(level, context, legacy, parent, available))
+        self.choices[level] = choices
+        return one_hot(np.array([spec.actions.values.index(item.action) for item in choices]), spec.actions.count)[None]
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[1, n]`: what was done was certain."""
@@ -84,7 +84,7 @@ class AskingPolicy:
 
 
 def drive_gate(plant: SimulatedPlant, url: str, service: Any, episodes: int | None, as_json: bool) -> int:
-    """Run episodes through the gate until there are enough, or somebody interrupts; say what came of it."""
+    """Run episodes through the gate until there are enough, or an interruption; print the result."""
     with (
         tempfile.TemporaryDirectory(prefix="aegis-plant-") as folder,
         Client(url, timeout=5.0, spool=Path(folder) / "spool.sqlite") as gate,

@@ -10,6 +10,7 @@ from aegis.certificate import REFUSED, check_sealed
 from aegis.report.numbers import Amounts
 
 Plain = Mapping[str, Any]
+Row = dict[str, Any]  # what a template writes, by the names that it uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ class Document:
     @property
     def verdict(self) -> Plain:
         """Return the verdict over all."""
-        found: Plain = self.content["summary"]
-        return found
+        verdict: Plain = self.content["summary"]
+        return verdict
 
     @property
     def levels(self) -> Sequence[Plain]:
@@ -57,7 +58,7 @@ class Document:
 
     @property
     def several(self) -> bool:
-        """Say whether there is more than one candidate, so that they have to be told apart."""
+        """Say whether there is more than one candidate, so that rows name it."""
         return len({level["candidate"] for level in self.content["levels"]}) > 1
 
     @property
@@ -76,7 +77,7 @@ class Document:
         return str(self.verdict["unit_word"])
 
     def diagnostics(self, name: str) -> list[Plain]:
-        """Return a list of the diagnostics; empty if the certificate has none of them."""
+        """Return a list of the diagnostics; empty if the certificate has no such list."""
         return list(self.content["diagnostics"].get(name) or ())
 
     def scope(self, item: Plain) -> str:

@@ -29,7 +29,7 @@ NOT_A_CERTIFICATE = "not a certificate"
 
 
 def describe_event(event: Event, measure: Measure, certificate: bool = True) -> tuple[str, str] | None:
-    """Return what happened, as a short name and a sentence; None for what is told elsewhere (single episodes, freezes).
+    """Return what happened, as a short name and a sentence; None for events shown elsewhere (single episodes, freezes).
 
     certificate: whether the gate certifies anything; the numbers of one that does not are called what they are.
     """
@@ -47,10 +47,8 @@ def describe_event(event: Event, measure: Measure, certificate: bool = True) -> 
         fix = "" if event.fix is None else f" What to do: {event.fix}."
         return "paused", f"The gate has stopped counting: {event.why}.{fix} The policy in control stays in control."
     if isinstance(event, Postponed):
-        return (
-            "put off",
-            f"What would be decided waits for more episodes; there is some evidence against the stream: {event.why}.",
-        )
+        reason = f"there is some evidence against the stream: {event.why}"
+        return "put off", f"What would be decided waits for more episodes; {reason}."
     if isinstance(event, DoubtPassed):
         return "doubt passed", f"Nothing is put off any more: the evidence against the stream ({event.code}) is gone."
     if isinstance(event, AuditNote):
@@ -70,7 +68,7 @@ def describe_freeze(event: Frozen) -> str:
     caps: dict[str, list[str]] = {}
     for item in event.challenges:
         caps.setdefault(item.level, []).append(describe_cap(item.cap))
-    return "; ".join(f"{level}: {', '.join(found)}" for level, found in caps.items())
+    return "; ".join(f"{level}: {', '.join(own)}" for level, own in caps.items())
 
 
 def describe_cap(cap: float | None) -> str:
@@ -86,10 +84,9 @@ def describe_held_back(summary: Mapping[str, Any]) -> str:
         return ""
     return (
         f"Held back for comparison: the legacy earned {format_brief(legacy)}{unit} in "
-        f"{format_count(rewards['held_back_episodes'])} episodes, "
-        f"the policies in control {format_brief(agent)}{unit} in {format_count(rewards['beside_episodes'])} beside "
-        "them: a difference of "
-        f"{format_brief(agent - legacy, sign=True)}{unit}. Plain averages, not a certificate."
+        f"{format_count(rewards['held_back_episodes'])} episodes, the policies in control {format_brief(agent)}{unit} in "
+        f"{format_count(rewards['beside_episodes'])} beside them: a difference of {format_brief(agent - legacy, sign=True)}"
+        f"{unit}. Plain averages, not a certificate."
     )
 
 

@@ -79,7 +79,7 @@ def level_standings(state: GateState, measure: Measure, looks: Sequence[GateLook
 def challenge_evidence(challenge: Challenge) -> ChallengeEvidence:
     """Return the evidence of the claim that is furthest from its threshold; minus infinity where it speaks of nothing."""
     tested = [_evidence(claim) for claim in challenge.claims if claim.what != VALUE]
-    return min(tested, key=lambda found: found.wealth - found.threshold)
+    return min(tested, key=lambda evidence: evidence.wealth - evidence.threshold)
 
 
 def leading_challenge(state: GateState, level: str, measure: Measure) -> tuple[Challenge, float] | None:
@@ -107,47 +107,48 @@ def _standing(state: GateState, measure: Measure, level: str, look: GateLook | N
     lead = None if ahead is None else _leading(*ahead, measure)
     if lead is None and look is not None and now is None:
         gain, margin = measure.gain(look.gain or 0.0), measure.gain(look.margin)
-        lead = LeadingChallenge("look", "handover", math.inf, look.episode - state.start, gain, margin, None, False, None)
-    return LevelStanding(
-        level,
-        "legacy" if now is None else "agent",
-        None if now is None else now.since,
-        None if now is None else measure.gain(now.gain_lower),
-        lead,
-    )
+        lead = LeadingChallenge(
+            name="look",
+            kind="handover",
+            cap=math.inf,
+            units=look.episode - state.start,
+            bound=gain,
+            margin=margin,
+            evidence=None,
+            certified=False,
+            further=None,
+        )
+    if now is None:
+        return LevelStanding(level=level, control="legacy", since=None, gain_lower=None, leading=lead)
+    gain = measure.gain(now.gain_lower)
+    return LevelStanding(level=level, control="agent", since=now.since, gain_lower=gain, leading=lead)
 
 
 def _leading(item: Challenge, bound: float, measure: Measure) -> LeadingChallenge:
     gain = item.claim(GAIN)
+    needed = None if gain.blend is None else gain.blend.units_needed(gain.margin, gain.delta)
     return LeadingChallenge(
-        item.name,
-        item.kind,
-        item.cap,
-        item.units,
-        bound,
-        measure.gain(gain.margin),
-        challenge_evidence(item),
-        item.crossed is not None,
-        _further(gain),
+        name=item.name,
+        kind=item.kind,
+        cap=item.cap,
+        units=item.units,
+        bound=bound,
+        margin=measure.gain(gain.margin),
+        evidence=challenge_evidence(item),
+        certified=item.crossed is not None,
+        further=None if needed is None else needed - gain.count,
     )
 
 
 def _evidence(claim: ClaimState) -> ChallengeEvidence:
     threshold = math.log10(1.0 / claim.delta)
-    if claim.margin < claim.low:  # exceeded whatever the data are
+    if claim.margin < claim.low:  # exceeded by any data
         return ChallengeEvidence(math.inf if claim.certified else -math.inf, threshold)
     return ChallengeEvidence(claim.log_evidence / math.log(10.0), threshold)
 
 
-def _further(claim: ClaimState) -> int | None:
-    blend = claim.blend
-    needed = None if blend is None else blend.units_needed(claim.margin, claim.delta)
-    return None if needed is None else needed - claim.count
-
-
 TRAJECTORY_STATIONS = 60
-
-EARLY_LOOK_FACTOR = 1.12  # what happens soon after a phase begins is looked at after so many times as many episodes each time
+EARLY_LOOK_FACTOR = 1.12  # between two looks soon after a phase begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,9 @@ class _TrajectoryBuilder:
             ahead = leading_challenge(state, level, self.measure)
             if ahead is not None:
                 margin = self.measure.gain(ahead[0].claim(GAIN).margin)
-                self.bounds[level][-1].append(LeadingBound(state.episode, ahead[0].name, ahead[1], margin))
+                self.bounds[level][-1].append(
+                    LeadingBound(episode=state.episode, challenge=ahead[0].name, bound=ahead[1], margin=margin)
+                )
         for item in state.challenges:
             share = challenge_evidence(item).share if item.units else math.nan
             if math.isfinite(share):
@@ -209,43 +212,51 @@ class _TrajectoryBuilder:
 
 
 def replay_trajectory(events: Sequence[Event], measure: Measure, stations: int = TRAJECTORY_STATIONS) -> GateTrajectory:
-    """Return how bounds and evidence grew; InputError as `replay` raises it.
+    """Return how bounds and evidence grew; InputError as `replay_events` raises it.
 
     Looked at are about so many episodes that are equally far apart, more of them early in each phase, and every flip.
     """
     if not events or not isinstance(events[0], GateOpened):
         raise InputError("the events of a gate begin with 'opened'")
     state = replay_events(events[:1])
-    seen = _TrajectoryBuilder(measure, {level: [[]] for level in state.levels})
+    builder = _TrajectoryBuilder(measure, {level: [[]] for level in state.levels})
     episodes = [event.episode for event in events if isinstance(event, UnitCounted)]
     chosen, early = _even_episodes(len(episodes), stations), _early_episodes(len(episodes))
-    looked = 0
+    last_look = 0
     for event in events[1:]:
-        if isinstance(event, Flipped) and looked != state.episode:
-            seen.look(state)
-            looked = state.episode
+        if isinstance(event, Flipped) and last_look != state.episode:
+            builder.look(state)
+            last_look = state.episode
         before = state.start
         state = apply_event(state, event)
         if isinstance(event, Flipped):
-            seen.won.add(event.challenge)
+            builder.won.add(event.challenge)
         if state.start != before:
-            seen.new_phase()
+            builder.new_phase()
         if isinstance(event, UnitCounted) and (event.episode in chosen or event.episode - state.start in early):
-            seen.look(state)
-            looked = event.episode
-    bounds = {level: tuple(tuple(phase) for phase in phases if phase) for level, phases in seen.bounds.items()}
-    courses = (EvidenceCourse(name, seen.levels[name], tuple(points), name in seen.won) for name, points in seen.courses.items())
+            builder.look(state)
+            last_look = event.episode
+    bounds = {level: tuple(tuple(phase) for phase in phases if phase) for level, phases in builder.bounds.items()}
+    courses = [
+        EvidenceCourse(name=name, level=builder.levels[name], points=tuple(points), won=name in builder.won)
+        for name, points in builder.courses.items()
+    ]
     return GateTrajectory(bounds, tuple(courses))
 
 
 def look_trajectory(looks: Sequence[GateLook], levels: Sequence[str], measure: Measure) -> GateTrajectory:
     """Return what a gate computed at its looks, by level."""
-    found: dict[str, tuple[tuple[LeadingBound, ...], ...]] = {}
+    bounds: dict[str, tuple[tuple[LeadingBound, ...], ...]] = {}
     for level in levels:
         own = [look for look in looks if look.level == level and look.gain is not None]
-        points = tuple(LeadingBound(look.episode, "", measure.gain(look.gain or 0.0), measure.gain(look.margin)) for look in own)
-        found[level] = (points,) if points else ()
-    return GateTrajectory(found, ())
+        points = tuple(
+            LeadingBound(
+                episode=look.episode, challenge="", bound=measure.gain(look.gain or 0.0), margin=measure.gain(look.margin)
+            )
+            for look in own
+        )
+        bounds[level] = (points,) if points else ()
+    return GateTrajectory(bounds, ())
 
 
 def _even_episodes(episodes: int, stations: int) -> set[int]:
@@ -256,8 +267,8 @@ def _even_episodes(episodes: int, stations: int) -> set[int]:
 
 def _early_episodes(episodes: int) -> set[int]:
     """Return after how many episodes of a phase to look."""
-    found, place = set(), 1.0
+    episodes_to_look, place = set(), 1.0
     while place <= episodes:
-        found.add(math.ceil(place))
+        episodes_to_look.add(math.ceil(place))
         place *= EARLY_LOOK_FACTOR
-    return found
+    return episodes_to_look

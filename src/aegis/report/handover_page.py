@@ -3,115 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aegis.files import write_text
-from aegis.handover import Event, Frozen, Turn, summarise_run, turns
+from aegis.handover import Event, Frozen, Handover, Turn, summarise_run, turns
 from aegis.ope import Measure, reward_measure
 from aegis.report.certificate_page import page_environment
-from aegis.report.event_text import NOT_A_CERTIFICATE, describe_cap, describe_event, describe_freeze, describe_wait
-from aegis.report.gate_standing import LevelStanding
+from aegis.report.charts.handover_charts import bound_figures, evidence_figures, flips_of, reward_figure
+from aegis.report.document import Row
+from aegis.report.event_text import (
+    NOT_A_CERTIFICATE,
+    describe_cap,
+    describe_event,
+    describe_freeze,
+    describe_held_back,
+    describe_wait,
+)
+from aegis.report.gate_standing import LevelStanding, level_standings, look_trajectory, replay_trajectory
 from aegis.report.numbers import DOWN, UNKNOWN, UP, format_brief, format_count, format_percent, format_risk
 from aegis.report.sections.summary import Tile
 from aegis.report.verdict_icons import ALERT, GLASS, TICK, Face
 
-if TYPE_CHECKING:
-    from aegis.handover import Handover
-
-
 NO_PROMISE = "this gate may hand over to a worse agent"
-
 AVERAGE_NOTE = "an average over this run, not a certificate"
-
-
-@dataclass(frozen=True, slots=True)
-class LevelControl:
-    """One level: who is in control, since when, what was certified, and who challenges that."""
-
-    level: str
-    face: Face
-    since: str
-    gain: str
-    challenge: str
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True)
-class EventLine:
-    """An event in words."""
-
-    episode: str
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class FreezeRow:
-    """A freeze in the ledger: what it opened, what it may spend, and what all freezes so far may spend together."""
-
-    number: int
-    episode: str
-    opened: str
-    spends: str
-    spent: str
-    meter: int
-
-
-@dataclass(frozen=True, slots=True)
-class HandoverTop:
-    """What somebody sees who looks at the page for ten seconds."""
-
-    face: Face
-    action: str
-    sentence: str
-    tiles: tuple[Tile, ...]
-    next_step: str
+CERTIFIED_TITLE = "Certified gain of the leading challenge"
+NOT_CERTIFIED_TITLE = "What the published bound says, which is not a certificate,"
 
 
 def handover_top(
-    summary: Mapping[str, Any], found: Sequence[LevelStanding], settings: Mapping[str, Any], certificate: bool
-) -> HandoverTop:
+    summary: Mapping[str, Any], standings: Sequence[LevelStanding], settings: Mapping[str, Any], certificate: bool
+) -> Row:
     """Return the verdict, the five numbers and what to do next."""
-    handed = [item.level for item in found if item.since is not None]
-    return HandoverTop(
-        *_verdict(summary, handed, len(found), certificate),
-        summary["sentence"],
-        _tiles(summary, handed, len(found), settings, certificate),
-        _next_step(summary, found, settings, certificate),
-    )
+    handed = [item.level for item in standings if item.since is not None]
+    face, action = _verdict(summary, handed, len(standings), certificate)
+    return {
+        "face": face,
+        "action": action,
+        "sentence": summary["sentence"],
+        "tiles": _tiles(summary, handed, len(standings), settings, certificate),
+        "next_step": _next_step(summary, standings, settings, certificate),
+    }
 
 
 def level_controls(
-    found: Sequence[LevelStanding], measure: Measure, certificate: bool, past: Sequence[Turn] = (), mode: str = "live"
-) -> tuple[LevelControl, ...]:
+    standings: Sequence[LevelStanding], measure: Measure, certificate: bool, past: Sequence[Turn] = (), mode: str = "live"
+) -> tuple[Row, ...]:
     """Return who is in control of each level, outermost first, as people say it. past: turns of agents. mode: of the gate."""
     return tuple(
         _control(item, measure, certificate, [turn for turn in past if turn.level == item.level], mode)
-        for item in reversed(found)
+        for item in reversed(standings)
     )
 
 
-def event_lines(events: Sequence[Event], measure: Measure, certificate: bool) -> tuple[EventLine, ...]:
+def event_lines(events: Sequence[Event], measure: Measure, certificate: bool) -> tuple[Row, ...]:
     """Return the events that are no single episodes and no freezes."""
-    found = [(event, describe_event(event, measure, certificate)) for event in events]
-    return tuple(EventLine(format_count(getattr(event, "episode", None)), *words) for event, words in found if words is not None)
+    described = ((event, describe_event(event, measure, certificate)) for event in events)
+    return tuple(
+        {"episode": format_count(getattr(event, "episode", None)), "kind": words[0], "text": words[1]}
+        for event, words in described
+        if words
+    )
 
 
-def freeze_rows(events: Sequence[Event], delta: float) -> tuple[FreezeRow, ...]:
+def freeze_rows(events: Sequence[Event], delta: float) -> tuple[Row, ...]:
     """Return every freeze with its share of the risk; spent risk is rounded up."""
-    spent, found = 0.0, []
+    spent, rows = 0.0, []
     for event in events:
         if isinstance(event, Frozen):
             share = sum(item.spent for item in event.challenges)
             spent += share
-            meter = min(100, round(100 * spent / delta))
-            shown = (format_brief(share, UP), format_brief(spent, UP))
-            found.append(FreezeRow(event.freeze, format_count(event.episode), describe_freeze(event) or "none", *shown, meter))
-    return tuple(found)
+            rows.append(
+                {
+                    "number": event.freeze,
+                    "episode": format_count(event.episode),
+                    "opened": describe_freeze(event) or "none",
+                    "spends": format_brief(share, UP),
+                    "spent": format_brief(spent, UP),
+                    "meter": min(100, round(100 * spent / delta)),  # percent
+                }
+            )
+    return tuple(rows)
 
 
 def setting_entries(about: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -128,12 +102,9 @@ def _verdict(summary: Mapping[str, Any], handed: Sequence[str], levels: int, cer
     if summary["audit"]["doubted"]:
         doubted = _quoted_names(summary["audit"]["doubted"])
         return Face("In doubt", "refused", ALERT), f"Nothing is promised about {doubted}: the audit refused what it rests on"
-    if len(handed) == levels:
-        return Face("Handed over", "certified", TICK), f"The agent controls {_quoted_names(handed)}"
     if handed:
-        return Face(
-            "Handed over in part", "certified", TICK
-        ), f"The agent controls {_quoted_names(handed)}; the legacy keeps the rest"
+        rest, word = ("", "Handed over") if len(handed) == levels else ("; the legacy keeps the rest", "Handed over in part")
+        return Face(word, "certified", TICK), f"The agent controls {_quoted_names(handed)}{rest}"
     if summary["waiting"]:
         return Face("Waiting", "not-yet", GLASS), "A gain is certified; the legacy stays in control until an operator decides"
     if any(level["held"] for level in summary["levels"]):
@@ -158,22 +129,38 @@ def _tiles(
     elif certificate and gates is not None and gates["number"] > 1:
         promise += f" by this gate; {format_risk(gates['risk'])} by all {gates['number']} gates of this plant"
     return (
-        Tile("Handed over", f"{len(handed)} of {levels}", "levels", ", ".join(handed) or "none", style="first"),
-        Tile("Reward before", _reward(before), unit if before is not None else "", f"under the legacy alone; {AVERAGE_NOTE}"),
         Tile(
-            "Reward now",
-            _reward(after),
-            unit if after is not None else "",
-            f"since control changed last; {AVERAGE_NOTE}" if handed or given_back else "nothing was handed over",
+            label="Handed over",
+            value=f"{len(handed)} of {levels}",
+            unit="levels",
+            caption=", ".join(handed) or "none",
+            style="first",
         ),
-        Tile("Risk", rounded, "", promise, "at most" if bounded else ""),
         Tile(
-            "Evidence", format_count(summary["episodes"]), "episodes", f"alarms of the monitor: {format_count(summary['alarms'])}"
+            label="Reward before",
+            value=_reward(before),
+            unit=unit if before is not None else "",
+            caption=f"under the legacy alone; {AVERAGE_NOTE}",
+        ),
+        Tile(
+            label="Reward now",
+            value=_reward(after),
+            unit=unit if after is not None else "",
+            caption=f"since control changed last; {AVERAGE_NOTE}" if handed or given_back else "nothing was handed over",
+        ),
+        Tile(label="Risk", value=rounded, unit="", caption=promise, limit="at most" if bounded else ""),
+        Tile(
+            label="Evidence",
+            value=format_count(summary["episodes"]),
+            unit="episodes",
+            caption=f"alarms of the monitor: {format_count(summary['alarms'])}",
         ),
     )
 
 
-def _next_step(summary: Mapping[str, Any], found: Sequence[LevelStanding], settings: Mapping[str, Any], certificate: bool) -> str:
+def _next_step(
+    summary: Mapping[str, Any], standings: Sequence[LevelStanding], settings: Mapping[str, Any], certificate: bool
+) -> str:
     if not certificate:
         return "Run the same plant with the gate \u2018challenger\u2019, whose risk is bounded, before anything changes hands."
     refused = summary["audit"]["refused"]
@@ -189,61 +176,52 @@ def _next_step(summary: Mapping[str, Any], found: Sequence[LevelStanding], setti
     if summary["untested"]:
         levels, others = list(summary["untested"]), sorted({name for names in summary["untested"].values() for name in names})
         return (
-            f"The gain at {_quoted_names(levels)} was certified beside the agent at {_quoted_names(others)}, which was "
-            "given back: nothing was "
-            f"tested about what acts now. Give {_quoted_names(levels)} back too, or compare the reward with that of the legacy."
+            f"The gain at {_quoted_names(levels)} was certified beside the agent at {_quoted_names(others)}, which was given "
+            f"back: nothing was tested about what acts now. Give {_quoted_names(levels)} back too, or compare the reward with "
+            "that of the legacy."
         )
     waiting = sorted(item["level"] for item in summary["waiting"])
     if waiting and summary["mode"] == "approve":
         return f"Approve the certified flip of {_quoted_names(waiting)}, or leave the legacy in control."
     if waiting:
         return f"In shadow nothing changes hands. To hand over {_quoted_names(waiting)}, run the gate live or with approval."
-    kept = [item for item in found if item.since is None]
-    if not kept:
+    of_legacy = [item for item in standings if item.since is None]
+    if not of_legacy:
         return "Nothing has to be done: the monitor watches the reward" + (
             ", and better policies are still put to the test." if settings.get("upgrades") else "."
         )
-    return " ".join(_missing_evidence(item) for item in kept)
+    return " ".join(_missing_evidence(item) for item in of_legacy)
 
 
 def _missing_evidence(item: LevelStanding) -> str:
     lead = item.leading
     if lead is None or lead.further is None:
-        return (
-            f"At \u2018{item.level}\u2019 no evidence of a gain grows yet: it needs more episodes, more exploration or a "
-            "better host."
-        )
+        missing = "more episodes, more exploration or a better host"
+        return f"At \u2018{item.level}\u2019 no evidence of a gain grows yet: it needs {missing}."
     return (
-        f"At \u2018{item.level}\u2019 about {format_count(max(lead.further, 1))} more episodes like these would do "
-        "(an estimate, not a "
-        "certificate): run it again with more of them."
+        f"At \u2018{item.level}\u2019 about {format_count(max(lead.further, 1))} more episodes like these would do (an "
+        "estimate, not a certificate): run it again with more of them."
     )
 
 
-def _control(item: LevelStanding, measure: Measure, certificate: bool, past: Sequence[Turn], mode: str) -> LevelControl:
+def _control(item: LevelStanding, measure: Measure, certificate: bool, past: Sequence[Turn], mode: str) -> Row:
     unit = f" {measure.unit}" if measure.unit else ""
     if item.since is None:
         face, since, gain = Face("Legacy", "neutral", GLASS), _legacy_since(past), "-"
     else:
-        word = "at least" if certificate else f"{NOT_A_CERTIFICATE}:"
-        face, since = (
-            Face("Agent", "certified" if certificate else "refused", TICK if certificate else ALERT),
-            f"episode {format_count(item.since)}",
-        )
+        face = Face("Agent", "certified", TICK) if certificate else Face("Agent", "refused", ALERT)
+        since, word = f"episode {format_count(item.since)}", "at least" if certificate else f"{NOT_A_CERTIFICATE}:"
         gain = f"{word} {format_brief(item.gain_lower, DOWN, sign=True)}{unit}"
-    lead = item.leading
-    if lead is None:
-        return LevelControl(item.level, face, since, gain, "none open", "-")
-    bound = f"{'at least' if certificate else 'computed:'} {format_brief(lead.bound, DOWN, sign=True)}{unit}"
-    what = f"{lead.kind}, {describe_cap(lead.cap)}: {bound}, needs more than {format_brief(lead.margin)}"
-    if lead.certified:
-        what += f"; {describe_wait(mode)}"
-    if lead.evidence is None:
-        return LevelControl(item.level, face, since, gain, what, f"{format_count(lead.units)} episodes")
-    evidence = (
-        f"{format_percent(max(lead.evidence.share, 0.0), DOWN)} of what certifies it, after {format_count(lead.units)} episodes"
-    )
-    return LevelControl(item.level, face, since, gain, what, evidence)
+    lead, challenge, evidence = item.leading, "none open", "-"
+    if lead is not None:
+        bound = f"{'at least' if certificate else 'computed:'} {format_brief(lead.bound, DOWN, sign=True)}{unit}"
+        challenge = f"{lead.kind}, {describe_cap(lead.cap)}: {bound}, needs more than {format_brief(lead.margin)}"
+        challenge += f"; {describe_wait(mode)}" if lead.certified else ""
+        evidence = f"{format_count(lead.units)} episodes"
+        if lead.evidence is not None:
+            share = format_percent(max(lead.evidence.share, 0.0), DOWN)
+            evidence = f"{share} of what certifies it, after {evidence}"
+    return {"level": item.level, "face": face, "since": since, "gain": gain, "challenge": challenge, "evidence": evidence}
 
 
 def _legacy_since(past: Sequence[Turn]) -> str:
@@ -273,11 +251,6 @@ def _setting_text(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-CERTIFIED_TITLE = "Certified gain of the leading challenge"
-
-NOT_CERTIFIED_TITLE = "What the published bound says, which is not a certificate,"
-
-
 def write_handover_report(
     handover: Handover,
     path: str | Path,
@@ -302,35 +275,32 @@ def render_handover(
     certificate: bool = True,
 ) -> str:
     """Return the page of a run; the same text for the same run."""
-    environment = page_environment()
-    # Imported late: the pictures escape with a part of the templates' library, whose absence deserves its own message.
-    from aegis.report.charts.handover_charts import bound_figures, evidence_figures, flips_of, reward_figure
-    from aegis.report.event_text import describe_held_back
-    from aegis.report.gate_standing import level_standings, look_trajectory, replay_trajectory
-    from aegis.report.numbers import format_count, format_risk
-
     measure, state, events = reward_measure(handover.problem), handover.state, handover.events
     looks = getattr(handover, "looks", None)
-    found, settings = level_standings(state, measure, looks or ()), handover.settings.plain()
+    standings, settings = level_standings(state, measure, looks or ()), handover.settings.plain()
     path = replay_trajectory(events, measure) if looks is None else look_trajectory(looks, state.levels, measure)
     flips = flips_of(events)
     rewards = np.array([measure.value(value) for value in handover.rewards], dtype=np.float64)
     content = summarise_run(handover)
-    return environment.get_template("handover.html").render(
-        top=handover_top(content, found, settings, certificate),
-        controls=level_controls(found, measure, certificate, turns(events), state.settings.mode),
-        held_back=describe_held_back(content),
-        reward=reward_figure(rewards, flips, truth, measure.unit or f"({measure.column})"),
-        bounds=bound_figures(path, flips, measure, state.episode, CERTIFIED_TITLE if certificate else NOT_CERTIFIED_TITLE),
-        evidence=evidence_figures(path, flips, state.episode),
-        events=event_lines(events, measure, certificate),
-        ledger=freeze_rows(events, settings["delta"]),
-        entries=setting_entries({**(about or {}), "seed": handover.seed, "episodes": state.episode}, settings),
-        truth=truth,
-        settings=settings,
-        certificate=certificate,
-        comparators="; ".join(f"{item['level']}: {item['comparator']}" for item in content["levels"]),
-        risk=format_risk(settings["delta"]),
-        count=format_count,
-        unit=measure.unit,
+    return (
+        page_environment()
+        .get_template("handover.html")
+        .render(
+            top=handover_top(content, standings, settings, certificate),
+            controls=level_controls(standings, measure, certificate, turns(events), state.settings.mode),
+            held_back=describe_held_back(content),
+            reward=reward_figure(rewards, flips, truth, measure.unit or f"({measure.column})"),
+            bounds=bound_figures(path, flips, measure, state.episode, CERTIFIED_TITLE if certificate else NOT_CERTIFIED_TITLE),
+            evidence=evidence_figures(path, flips, state.episode),
+            events=event_lines(events, measure, certificate),
+            ledger=freeze_rows(events, settings["delta"]),
+            entries=setting_entries({**(about or {}), "seed": handover.seed, "episodes": state.episode}, settings),
+            truth=truth,
+            settings=settings,
+            certificate=certificate,
+            comparators="; ".join(f"{item['level']}: {item['comparator']}" for item in content["levels"]),
+            risk=format_risk(settings["delta"]),
+            count=format_count,
+            unit=measure.unit,
+        )
     )

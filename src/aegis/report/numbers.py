@@ -53,8 +53,8 @@ def format_brief(value: float | None, rounding: str = NEAREST, sign: bool = Fals
     exact = Decimal(repr(float(value)))
     if exact and abs(exact.adjusted()) > 9:
         return _signed(f"{_digits(exact, 3, rounding).normalize():e}", exact, sign)
-    found = _digits(exact, 3, rounding)
-    text = f"{found:,f}"
+    rounded = _digits(exact, 3, rounding)
+    text = f"{rounded:,f}"
     return _signed((text.rstrip("0").rstrip(".") if "." in text else text).replace(",", THIN), exact, sign)
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from markupsafe import Markup, escape
+
+from aegis.files import write_text
+from aegis.report.numbers import format_brief, format_count
 
 SMALLEST = 1e-290  # numbers below it are too near the end of what a float can tell apart
 Attribute = str | int | float | None
@@ -20,7 +24,7 @@ def tag(name: str, *children: str | Markup, **attributes: Attribute) -> Markup:
 
 
 def picture(name: str, size: tuple[float, float], title: str, description: str, *shapes: Markup, style: str = "chart") -> Markup:
-    """Return an inline picture that screen readers can tell; `name` is unique on the page."""
+    """Return an inline picture that screen readers can describe; `name` is unique on the page."""
     return tag(
         "svg",
         tag("title", title, id=f"{name}-title"),
@@ -31,6 +35,22 @@ def picture(name: str, size: tuple[float, float], title: str, description: str, 
         role="img",
         aria_labelledby=f"{name}-title {name}-desc",
     )
+
+
+def write_svg(path: Path, size: tuple[float, float], title: str, description: str, style: str, *shapes: Markup) -> None:
+    """Write a picture as an SVG file on white, with its own style sheet."""
+    whole = tag(
+        "svg",
+        tag("title", title),
+        tag("desc", description),
+        tag("style", style),
+        tag("rect", x=0, y=0, width=size[0], height=size[1], fill="#fff"),
+        *shapes,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {size[0]:g} {size[1]:g}",
+        role="img",
+    )
+    write_text(path, f"{whole}\n")
 
 
 def line(x1: float, y1: float, x2: float, y2: float, style: str) -> Markup:
@@ -80,11 +100,32 @@ class Axis:
         return ticks(self.low, self.high, number)
 
     @classmethod
-    def around(cls, values: Sequence[float], start: float, end: float, room: float = 0.06) -> Axis:
-        """Return an axis that holds all values, with some room on both sides."""
+    def around(cls, values: Sequence[float], start: float, end: float, margin: float = 0.06) -> Axis:
+        """Return an axis that holds all values, with a margin on both sides as a share of their spread."""
         low, high = min(values), max(values)
         spread = next(size for size in (high - low, abs(high), 1.0) if size > SMALLEST)
-        return cls(low - room * spread, high + room * spread, start, end)
+        return cls(low - margin * spread, high + margin * spread, start, end)
+
+
+def frame(across: Axis, up: Axis, ticks: tuple[int, int], words: str, name_height: float) -> list[Markup]:
+    """Return the grid and the labels of a chart of counts (across) and numbers (up).
+
+    ticks: about how many across and up. words: what is counted. name_height: of these words below the axis.
+    """
+    left, right, bottom = across.start, across.end, up.start
+    shapes = []
+    for value in up.ticks(ticks[1]):
+        shapes += [
+            line(left, up(value), right, up(value), "grid"),
+            label(left - 6, up(value) + 4, format_brief(value), anchor="end"),
+        ]
+    if up.low < 0 < up.high:
+        shapes.append(line(left, up(0.0), right, up(0.0), "zero"))
+    for value in across.ticks(ticks[0]):
+        anchor = "end" if across(value) > right - 12 else "middle"
+        shapes.append(line(across(value), bottom, across(value), bottom + 4, "grid"))
+        shapes.append(label(across(value), bottom + 16, format_count(round(value)), anchor=anchor))
+    return [*shapes, label((left + right) / 2, name_height, words, "tick axis-name")]
 
 
 def ticks(low: float, high: float, number: int) -> list[float]:
@@ -99,7 +140,7 @@ def ticks(low: float, high: float, number: int) -> list[float]:
 
 
 def _name(key: str) -> str:
-    return key.rstrip("_").replace("_", "-") if key not in ("viewBox",) else key
+    return key.rstrip("_").replace("_", "-")
 
 
 def _number(value: Attribute) -> str:

@@ -53,6 +53,6 @@ VERDICT_FACES: dict[str, Face] = {
 
 
 def verdict_face(verdict: str | None) -> Face:
-    """Return how a verdict looks; a word that is none of the three looks neutral."""
+    """Return how a verdict looks; any other word looks neutral."""
     word = str(verdict or "unknown")
     return VERDICT_FACES.get(word) or Face(word[:1].upper() + word[1:], "neutral", DOT)

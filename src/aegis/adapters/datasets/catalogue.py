@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aegis.adapters.base import DatasetLog
+from aegis.adapters.base import ConvertedLog
 from aegis.adapters.datasets.heartsteps import read_heartsteps
 from aegis.adapters.datasets.hillstrom import GUARDS, read_hillstrom
 from aegis.adapters.datasets.oats import read_oats
@@ -27,49 +27,49 @@ class DatasetEntry:
     cite: str
     licence: str
     page: str
-    read: Callable[..., DatasetLog]
+    read: Callable[..., ConvertedLog]
     settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 DATASETS: dict[str, DatasetEntry] = {
     "heartsteps": DatasetEntry(
-        "HeartSteps V1: send an activity suggestion or not, and of which type; 37 people, six weeks",
-        "suggestions.csv, as published by the authors",
-        "Klasnja et al. 2019, Annals of Behavioral Medicine 53(6), 573-582",
-        "CC BY 4.0",
-        "docs/examples/heartsteps.md",
-        read_heartsteps,
+        what="HeartSteps V1: send an activity suggestion or not, and of which type; 37 people, six weeks",
+        file="suggestions.csv, as published by the authors",
+        cite="Klasnja et al. 2019, Annals of Behavioral Medicine 53(6), 573-582",
+        licence="CC BY 4.0",
+        page="docs/examples/heartsteps.md",
+        read=read_heartsteps,
     ),
     "open-bandit": DatasetEntry(
-        "Open Bandit Dataset (sample): which item to show at which position; two policies side by side",
-        "obp-0.4.1-py3-none-any.whl (pip download obp==0.4.1 --no-deps), or a folder with bts/ and random/",
-        "Saito, Aihara, Matsutani and Narita 2020, arXiv 2008.07146",
-        "CC BY 4.0",
-        "docs/examples/open-bandit.md",
-        read_open_bandit,
-        {"campaign": tuple(CAMPAIGNS), "logged_by": LOGGERS, "unit": UNITS},
+        what="Open Bandit Dataset (sample): which item to show at which position; two policies side by side",
+        file="obp-0.4.1-py3-none-any.whl (pip download obp==0.4.1 --no-deps), or a folder with bts/ and random/",
+        cite="Saito, Aihara, Matsutani and Narita 2020, arXiv 2008.07146",
+        licence="CC BY 4.0",
+        page="docs/examples/open-bandit.md",
+        read=read_open_bandit,
+        settings={"campaign": tuple(CAMPAIGNS), "logged_by": LOGGERS, "unit": UNITS},
     ),
     "oats": DatasetEntry(
-        "Yates's oats: variety on whole plots, nitrogen on sub-plots, six blocks",
-        "yates.oats.tsv, from the R package agridat",
-        "Yates 1935, Journal of the Royal Statistical Society Supplement 2, 181-247",
-        "MIT (agridat)",
-        "docs/examples/oats.md",
-        read_oats,
+        what="Yates's oats: variety on whole plots, nitrogen on sub-plots, six blocks",
+        file="yates.oats.tsv, from the R package agridat",
+        cite="Yates 1935, Journal of the Royal Statistical Society Supplement 2, 181-247",
+        licence="MIT (agridat)",
+        page="docs/examples/oats.md",
+        read=read_oats,
     ),
     "hillstrom": DatasetEntry(
-        "MineThatData e-mail test: send one of two e-mails, or none; 64,000 customers",
-        "hillstrom.csv, the table of the challenge as published",
-        "Kevin Hillstrom 2008, MineThatData E-Mail Analytics And Data Mining Challenge",
-        "none stated (published for a public challenge)",
-        "docs/examples/hillstrom.md",
-        read_hillstrom,
-        {"guard": GUARDS},
+        what="MineThatData e-mail test: send one of two e-mails, or none; 64,000 customers",
+        file="hillstrom.csv, the table of the challenge as published",
+        cite="Kevin Hillstrom 2008, MineThatData E-Mail Analytics And Data Mining Challenge",
+        licence="none stated (published for a public challenge)",
+        page="docs/examples/hillstrom.md",
+        read=read_hillstrom,
+        settings={"guard": GUARDS},
     ),
 }
 
 
-def read_dataset(name: str, paths: Sequence[str | Path], **settings: object) -> DatasetLog:
+def read_dataset(name: str, paths: Sequence[str | Path], **settings: object) -> ConvertedLog:
     """Return the published files `paths` as a log with its problem.
 
     Raises SettingError if the data set or a setting is unknown, LogError that names file, row and column if a file is not the

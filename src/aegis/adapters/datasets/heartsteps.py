@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from aegis.adapters.base import DatasetLog
-from aegis.adapters.datasets.published_table import Flags, PublishedTable, Texts, columns_of, only_file, read_published_table
+from aegis.adapters.base import ConvertedLog
+from aegis.adapters.datasets.published_table import Flags, PublishedTable, Texts, columns_of, read_only_file
 from aegis.problem import Actions, Level, Problem, Propensity, Reward, Variable
 
 FILE = "suggestions.csv"
@@ -24,35 +24,34 @@ _WANTED = (
 )
 
 
-def read_heartsteps(paths: Sequence[Path]) -> DatasetLog:
+def read_heartsteps(paths: Sequence[Path]) -> ConvertedLog:
     """Return the published `suggestions.csv` as a log of two levels, `send` above `type`, with the person as the cluster.
 
     Every row of the file is a row of the log. Where the person was not available nothing was drawn: only what happened was
     possible, with probability one. A step count that is missing is a missing reward (the file also offers zeros in its place).
     Raises LogError that names file, row and column.
     """
-    path = only_file(paths, f"the {FILE} of HeartSteps V1")
-    found = read_published_table(path.read_bytes(), str(path), _WANTED, ENCODING)
-    available, _ = found.flags("avail")
-    sent, said = found.flags("send", missing=True)
-    found.refuse(available & ~said, "send", "expected TRUE or FALSE where avail is TRUE")
-    kind = _types(found, sent)
-    steps = found.numbers("jbsteps30", "a number of steps from 0 on, or nothing", low=0, missing=True)
-    before = found.numbers("jbsteps30pre.zero", "a number of steps from 0 on", low=0)
-    person = found.numbers("user.index", "the number of a person", low=0).astype(np.int64)
-    decision = found.numbers("decision.index", "the number of a decision", low=0).astype(np.int64)
-    found.refuse(_repeated(person, decision), "decision.index", "expected each decision of a person once")
+    published = read_only_file(paths, f"the {FILE} of HeartSteps V1", _WANTED, ENCODING)
+    available, _ = published.flags("avail")
+    sent, stated = published.flags("send", missing=True)
+    published.refuse(available & ~stated, "send", "expected TRUE or FALSE where avail is TRUE")
+    kind = _types(published, sent)
+    steps = published.numbers("jbsteps30", "a number of steps from 0 on, or nothing", low=0, missing=True)
+    before = published.numbers("jbsteps30pre.zero", "a number of steps from 0 on", low=0)
+    person = published.numbers("user.index", "the number of a person", low=0).astype(np.int64)
+    decision = published.numbers("decision.index", "the number of a decision", low=0).astype(np.int64)
+    published.refuse(_repeated(person, decision), "decision.index", "expected each decision of a person once")
     untyped = sent & (kind == "none")
     drawn = sent & ~untyped
     table = pa.table(
         columns_of(
             person=person,
             decision=decision,
-            day=_days(found),
-            slot=found.text("sugg.select.slot", ["1", "2", "3", "4", "5"]),
-            activity=_activities(found),
-            weather=np.where(np.isin(found.text("dec.weather.condition"), ["", "unknown"]), "unknown", "known"),
-            place=_places(found),
+            day=_days(published),
+            slot=published.text("sugg.select.slot", ["1", "2", "3", "4", "5"]),
+            activity=_activities(published),
+            weather=np.where(np.isin(published.text("dec.weather.condition"), ["", "unknown"]), "unknown", "known"),
+            place=_places(published),
             steps_before=np.log(before + 0.5),
             send=np.where(sent, "yes", "no"),
             can_skip=(available | ~sent).astype(np.int64),
@@ -69,7 +68,7 @@ def read_heartsteps(paths: Sequence[Path]) -> DatasetLog:
             log_steps=np.log(steps + 0.5),
         )
     )
-    return DatasetLog(table, heartsteps_problem(), notes=_notes(found, available, sent, untyped, np.isnan(steps)))
+    return ConvertedLog(table, heartsteps_problem(), notes=_notes(published, available, sent, untyped, np.isnan(steps)))
 
 
 def heartsteps_problem() -> Problem:
@@ -101,20 +100,20 @@ def heartsteps_problem() -> Problem:
     return Problem((send, kind), reward=reward, episode=("person", "decision"), cluster="person", time="day")
 
 
-def _types(found: PublishedTable, sent: Flags) -> Texts:
+def _types(published: PublishedTable, sent: Flags) -> Texts:
     """Return the type of each suggestion, `none` where there is none."""
-    active, _ = found.flags("send.active", missing=True)
-    sedentary, _ = found.flags("send.sedentary", missing=True)
-    found.refuse(active & sedentary, "send.active", "expected one type, not both")
-    found.refuse((active | sedentary) & ~sent, "send", "expected TRUE where a suggestion has a type")
+    active, _ = published.flags("send.active", missing=True)
+    sedentary, _ = published.flags("send.sedentary", missing=True)
+    published.refuse(active & sedentary, "send.active", "expected one type, not both")
+    published.refuse((active | sedentary) & ~sent, "send", "expected TRUE where a suggestion has a type")
     return np.where(active, "active", np.where(sedentary, "sedentary", "none"))
 
 
-def _days(found: PublishedTable) -> Texts:
-    days = found.text("sugg.select.update")
-    made = np.array([_iso(day) for day in days])
-    found.refuse(made == "", "sugg.select.update", "expected a date such as 2015/7/22")
-    return made
+def _days(published: PublishedTable) -> Texts:
+    days = published.text("sugg.select.update")
+    dates = np.array([_iso(day) for day in days])
+    published.refuse(dates == "", "sugg.select.update", "expected a date such as 2015/7/22")
+    return dates
 
 
 def _iso(day: str) -> str:
@@ -126,13 +125,13 @@ def _iso(day: str) -> str:
         return ""
 
 
-def _activities(found: PublishedTable) -> Texts:
-    stated = found.text("recognized.activity", [*ACTIVITIES[:-1], ""])
+def _activities(published: PublishedTable) -> Texts:
+    stated = published.text("recognized.activity", [*ACTIVITIES[:-1], ""])
     return np.where(stated == "", ACTIVITIES[-1], stated)
 
 
-def _places(found: PublishedTable) -> Texts:
-    stated = found.text("dec.location.category")
+def _places(published: PublishedTable) -> Texts:
+    stated = published.text("dec.location.category")
     return np.where(np.isin(stated, ["", "unknown"]), "unknown", np.where(np.isin(stated, PLACES[:2]), stated, "other"))
 
 
@@ -144,17 +143,17 @@ def _repeated(person: np.typing.NDArray[np.int64], decision: np.typing.NDArray[n
     return again
 
 
-def _notes(found: PublishedTable, available: Flags, sent: Flags, untyped: Flags, missing: Flags) -> tuple[str, ...]:
+def _notes(published: PublishedTable, available: Flags, sent: Flags, untyped: Flags, missing: Flags) -> tuple[str, ...]:
     forced = ~available & sent
     notes = [
-        f"{int((~available).sum()):,} of {len(found):,} decisions were not drawn, because the person was not available: only "
+        f"{int((~available).sum()):,} of {len(published):,} decisions were not drawn, because the person was not available: only "
         "what happened was possible there, with probability 1",
         f"{int(missing.sum()):,} step counts ({missing.mean():.1%}) are missing and stay missing rewards; the file's zeros in "
         "their place (jbsteps30.zero) are not used",
         f"the propensities are the documented ones: send {SEND:g}, and then {EVEN:g} for either type",
     ]
     if forced.any():
-        notes.append(f"sent although not available: {found.rows(forced)}; kept, as decisions that were not drawn")
+        notes.append(f"sent although not available: {published.rows(forced)}; kept, as decisions that were not drawn")
     if untyped.any():
-        notes.append(f"sent, but of no recorded type: {found.rows(untyped)}; kept, with type 'none' as the only possible one")
+        notes.append(f"sent, but of no recorded type: {published.rows(untyped)}; kept, with type 'none' as the only possible one")
     return tuple(notes)

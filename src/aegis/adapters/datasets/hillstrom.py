@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from aegis.adapters.base import DatasetLog
-from aegis.adapters.datasets.published_table import Numbers, PublishedTable, columns_of, only_file, read_published_table
+from aegis.adapters.base import ConvertedLog
+from aegis.adapters.datasets.published_table import PublishedTable, columns_of, read_only_file
 from aegis.errors import check_choice
 from aegis.problem import Actions, Guard, Incumbent, Level, Problem, Propensity, Reward, Variable
 
@@ -36,7 +36,7 @@ _WANTED = (
 )
 
 
-def read_hillstrom(paths: Sequence[Path], guard: str = "none") -> DatasetLog:
+def read_hillstrom(paths: Sequence[Path], guard: str = "none") -> ConvertedLog:
     """Return the published table as a log of one level, `email`; a row is a customer, an episode of one decision.
 
     Every row of the file is a row of the log. The file has no id: `customer` counts its rows from 1. guard: `conversion` adds a
@@ -44,31 +44,30 @@ def read_hillstrom(paths: Sequence[Path], guard: str = "none") -> DatasetLog:
     column.
     """
     check_choice(guard, GUARDS, "guard")
-    path = only_file(paths, f"the {FILE} of the MineThatData challenge")
-    found = read_published_table(path.read_bytes(), str(path), _WANTED)
-    visit, conversion = _flags(found, "visit"), _flags(found, "conversion")
-    found.refuse((conversion == 1) & (visit == 0), "visit", "expected 1 where conversion is 1")
-    spend = found.numbers("spend", "an amount from 0 on", low=0)
-    found.refuse((spend > 0) & (conversion == 0), "conversion", "expected 1 where spend is above 0")
-    months = found.numbers("recency", f"a number of months from 1 to {MONTHS}", low=1, high=MONTHS)
+    published = read_only_file(paths, f"the {FILE} of the MineThatData challenge", _WANTED)
+    visit, conversion = published.zero_one("visit"), published.zero_one("conversion")
+    published.refuse((conversion == 1) & (visit == 0), "visit", "expected 1 where conversion is 1")
+    spend = published.numbers("spend", "an amount from 0 on", low=0)
+    published.refuse((spend > 0) & (conversion == 0), "conversion", "expected 1 where spend is above 0")
+    months = published.numbers("recency", f"a number of months from 1 to {MONTHS}", low=1, high=MONTHS)
     table = pa.table(
         columns_of(
-            customer=np.arange(1, len(found) + 1),
+            customer=np.arange(1, len(published) + 1),
             recency=months,
-            history_segment=found.text("history_segment", AMOUNTS),
-            history=found.numbers("history", "an amount from 0 on", low=0),
-            mens=_flags(found, "mens"),
-            womens=_flags(found, "womens"),
-            zip_code=found.text("zip_code", ZIP_CODES),
-            newbie=_flags(found, "newbie"),
-            channel=found.text("channel", CHANNELS),
-            email=found.text("segment", EMAILS),
+            history_segment=published.text("history_segment", AMOUNTS),
+            history=published.numbers("history", "an amount from 0 on", low=0),
+            mens=published.zero_one("mens"),
+            womens=published.zero_one("womens"),
+            zip_code=published.text("zip_code", ZIP_CODES),
+            newbie=published.zero_one("newbie"),
+            channel=published.text("channel", CHANNELS),
+            email=published.text("segment", EMAILS),
             visit=visit,
             conversion=conversion,
             spend=spend,
         )
     )
-    return DatasetLog(table, hillstrom_problem(guard), notes=_notes(found))
+    return ConvertedLog(table, hillstrom_problem(guard), notes=_notes(published))
 
 
 def hillstrom_problem(guard: str = "none") -> Problem:
@@ -90,14 +89,8 @@ def hillstrom_problem(guard: str = "none") -> Problem:
     return Problem((level,), reward=Reward("visit", (0.0, 1.0), unit="visits"), episode=("customer",), guards=guards)
 
 
-def _flags(found: PublishedTable, column: str) -> Numbers:
-    values = found.numbers(column, "0 or 1")
-    found.refuse((values != 0) & (values != 1), column, "expected 0 or 1")
-    return values
-
-
-def _notes(found: PublishedTable) -> tuple[str, ...]:
-    sent = found.text("segment", EMAILS)
+def _notes(published: PublishedTable) -> tuple[str, ...]:
+    sent = published.text("segment", EMAILS)
     counts = ", ".join(f"{int((sent == email).sum()):,} {email}" for email in EMAILS)
     return (
         f"every row is kept as one customer, numbered from 1 in the order of the file, which has no id: {counts}",

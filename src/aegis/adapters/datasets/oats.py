@@ -8,31 +8,31 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from aegis.adapters.base import DatasetLog
-from aegis.adapters.datasets.published_table import PublishedTable, columns_of, only_file, read_published_table
+from aegis.adapters.base import ConvertedLog
+from aegis.adapters.datasets.published_table import PublishedTable, columns_of, read_only_file
 from aegis.problem import Actions, Level, Problem, Propensity, Reward
 
 FILE = "yates.oats.tsv"
+COLUMNS = ("row", "col", "yield", "nitro", "gen", "block")
 VARIETIES = ("GoldenRain", "Marvellous", "Victory")
 NITROGEN = (0.0, 0.2, 0.4, 0.6)  # hundredweights an acre
 MOST_YIELD = 200.0  # quarter pounds on a sub-plot of an eightieth of an acre: 4000 pounds an acre, 4.5 tonnes a hectare
 
 
-def read_oats(paths: Sequence[Path]) -> DatasetLog:
+def read_oats(paths: Sequence[Path]) -> ConvertedLog:
     """Return the published table as a log of two levels, `variety` above `nitrogen`, with the block as the episode.
 
     Plots are known by their place in the field (two rows and two columns make a whole plot), not by what was sown there. Raises
     LogError that names file, row and column, also where the table is not the complete design.
     """
-    path = only_file(paths, f"the {FILE} of Yates's oats (row, col, yield, nitro, gen, block)")
-    found = read_published_table(path.read_bytes(), str(path), ("row", "col", "yield", "nitro", "gen", "block"), separator="\t")
-    row, col = (found.numbers(name, "the number of a row or column", low=1).astype(np.int64) for name in ("row", "col"))
-    nitrogen = found.numbers("nitro", f"one of {', '.join(map(str, NITROGEN))}")
-    found.refuse(~np.isin(nitrogen, NITROGEN), "nitro", f"expected one of {', '.join(map(str, NITROGEN))}")
-    variety = found.text("gen", VARIETIES)
-    block = found.text("block")
+    published = read_only_file(paths, f"the {FILE} of Yates's oats ({', '.join(COLUMNS)})", COLUMNS, separator="\t")
+    row, col = (published.numbers(name, "the number of a row or column", low=1).astype(np.int64) for name in ("row", "col"))
+    nitrogen = published.numbers("nitro", f"one of {', '.join(map(str, NITROGEN))}")
+    published.refuse(~np.isin(nitrogen, NITROGEN), "nitro", f"expected one of {', '.join(map(str, NITROGEN))}")
+    variety = published.text("gen", VARIETIES)
+    block = published.text("block")
     whole, sub = (row + 1) // 2, 2 * ((row + 1) % 2) + (col + 1) % 2 + 1
-    _check_design(found, block, whole, sub, variety, nitrogen)
+    _check_design(published, block, whole, sub, variety, nitrogen)
     table = pa.table(
         columns_of(
             block=block,
@@ -40,14 +40,14 @@ def read_oats(paths: Sequence[Path]) -> DatasetLog:
             variety=variety,
             sub_plot=sub,
             nitrogen=nitrogen,
-            harvest=found.numbers("yield", "a yield from 0 on", low=0),
+            harvest=published.numbers("yield", "a yield from 0 on", low=0),
         )
     )
     note = (
         "within a block every variety is used once, and within a whole plot every amount of nitrogen: the probabilities, 1/3 and "
+        "1/4, are those of one plot taken by itself, which is what a unit of whole blocks needs"
     )
-    note += "1/4, are those of one plot taken by itself, which is what a unit of whole blocks needs"
-    return DatasetLog(table, oats_problem(), notes=(note,))
+    return ConvertedLog(table, oats_problem(), notes=(note,))
 
 
 def oats_problem() -> Problem:
@@ -60,7 +60,7 @@ def oats_problem() -> Problem:
 
 
 def _check_design(
-    found: PublishedTable,
+    published: PublishedTable,
     block: np.typing.NDArray[np.str_],
     whole: np.typing.NDArray[np.int64],
     sub: np.typing.NDArray[np.int64],
@@ -74,13 +74,13 @@ def _check_design(
         varieties = []
         for plot in plots:
             inside = rows & (whole == plot)
-            found.refuse(
+            published.refuse(
                 inside & (variety != variety[inside][0]), "gen", "expected one variety on a whole plot of 2 x 2 sub-plots"
             )
             if sorted(nitrogen[inside]) != list(NITROGEN) or len(set(sub[inside])) != len(NITROGEN):
-                found.refuse(inside, "nitro", f"expected each of {', '.join(map(str, NITROGEN))} once on its whole plot")
+                published.refuse(inside, "nitro", f"expected each of {', '.join(map(str, NITROGEN))} once on its whole plot")
             varieties.append(str(variety[inside][0]))
         if sorted(varieties) != list(VARIETIES):
-            found.refuse(
+            published.refuse(
                 rows, "gen", f"expected each of {', '.join(VARIETIES)} once in block {here}, found {', '.join(varieties)}"
             )

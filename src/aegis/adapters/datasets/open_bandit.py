@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from aegis.adapters.base import DatasetLog
-from aegis.adapters.datasets.published_table import Numbers, PublishedTable, Texts, columns_of, read_published_table
+from aegis.adapters.base import ConvertedLog
+from aegis.adapters.datasets.published_table import PublishedTable, Texts, columns_of, read_published_table
 from aegis.errors import LogError, check_choice
 from aegis.policies import Legacy, Shares, Uniform
 from aegis.problem import Actions, Level, Policy, Problem, Propensity, Reward, Variable
@@ -29,7 +29,9 @@ _FEATURES = tuple(f"user_feature_{index}" for index in range(4))
 _WANTED = ("timestamp", "item_id", "position", "click", "propensity_score", *_FEATURES)
 
 
-def read_open_bandit(paths: Sequence[Path], campaign: str = "all", logged_by: str = "random", unit: str = "window") -> DatasetLog:
+def read_open_bandit(
+    paths: Sequence[Path], campaign: str = "all", logged_by: str = "random", unit: str = "window"
+) -> ConvertedLog:
     """Return one campaign as one policy logged it, with the other policy as a candidate.
 
     Every row is an episode of one decision; its context is the position and the four (hashed) features of the user. The random
@@ -47,32 +49,32 @@ def read_open_bandit(paths: Sequence[Path], campaign: str = "all", logged_by: st
     if len(paths) != 1:
         raise LogError(f"found {len(paths)} files; expected one, {EXPECTED_FILE}")
     logs = {logger: _read_campaign(Path(paths[0]), logger, campaign) for logger in LOGGERS}
-    found, items = logs[logged_by], CAMPAIGNS[campaign]
+    published, items = logs[logged_by], CAMPAIGNS[campaign]
     problem = open_bandit_problem(_features(logs), items, logged_by, unit)
-    score = found.numbers("propensity_score", "a probability above 0 and at most 1", low=np.finfo(float).tiny, high=1)
+    score = published.numbers("propensity_score", "a probability above 0 and at most 1", low=np.finfo(float).tiny, high=1)
     if logged_by == "random":
         wrong = np.abs(score * items - 1) > _ROUND_OFF
-        found.refuse(wrong, "propensity_score", f"expected 1/{items}: the random policy chose evenly among {items} items")
-    shown = _times(found)
+        published.refuse(wrong, "propensity_score", f"expected 1/{items}: the random policy chose evenly among {items} items")
+    shown = _times(published)
     table = pa.table(
         columns_of(
-            impression=np.arange(1, len(found) + 1),
+            impression=np.arange(1, len(published) + 1),
             shown_at=shown,
             window=shown.astype("datetime64[h]").astype(str),
-            position=found.text("position", POSITIONS),
-            **{name: found.text(name) for name in _FEATURES},
-            item=_items(found, items),
+            position=published.text("position", POSITIONS),
+            **{name: published.text(name) for name in _FEATURES},
+            item=_items(published, items),
             propensity=score,
-            click=_clicks(found),
+            click=published.zero_one("click"),
         )
     )
     candidate: Policy = _shares(logs["bts"], problem) if logged_by == "random" else Legacy(problem, {"item": Uniform()})
     notes = _notes(logs, logged_by)
     if unit == "window":
-        kept = (shown - shown.astype("datetime64[h]")) >= np.timedelta64(WINDOW_GAP, "m")
-        left = f"{int((~kept).sum()):,} impressions in the first {WINDOW_GAP} minutes of an hour are left out"
-        table, notes = table.filter(kept), (f"{left}, so that windows share no draw", *notes)
-    return DatasetLog(table, problem, policies={_other(logged_by): candidate}, notes=notes)
+        late = (shown - shown.astype("datetime64[h]")) >= np.timedelta64(WINDOW_GAP, "m")
+        left = f"{int((~late).sum()):,} impressions in the first {WINDOW_GAP} minutes of an hour are left out"
+        table, notes = table.filter(late), (f"{left}, so that windows share no draw", *notes)
+    return ConvertedLog(table=table, problem=problem, policies={_other(logged_by): candidate}, notes=notes)
 
 
 def open_bandit_problem(features: Mapping[str, Sequence[str]], items: int, logged_by: str, unit: str) -> Problem:
@@ -116,24 +118,18 @@ def _read_campaign(path: Path, logger: str, campaign: str) -> PublishedTable:
 def _features(logs: Mapping[str, PublishedTable]) -> dict[str, list[str]]:
     """Return the values of each user feature in both logs, so that both have the same categories; one value is no category."""
     values = {name: sorted({str(value) for log in logs.values() for value in np.unique(log.text(name))}) for name in _FEATURES}
-    return {name: found for name, found in values.items() if len(found) > 1}
+    return {name: categories for name, categories in values.items() if len(categories) > 1}
 
 
-def _items(found: PublishedTable, items: int) -> Texts:
-    return found.text("item_id", [str(index) for index in range(items)])
+def _items(published: PublishedTable, items: int) -> Texts:
+    return published.text("item_id", [str(index) for index in range(items)])
 
 
-def _clicks(found: PublishedTable) -> Numbers:
-    clicks = found.numbers("click", "0 or 1")
-    found.refuse((clicks != 0) & (clicks != 1), "click", "expected 0 or 1")
-    return clicks
-
-
-def _times(found: PublishedTable) -> npt.NDArray[np.datetime64]:
+def _times(published: PublishedTable) -> npt.NDArray[np.datetime64]:
     """Return when each item was shown, in microseconds of universal time."""
-    shown = found.text("timestamp")
+    shown = published.text("timestamp")
     times = np.array([_time(str(text)) for text in shown], dtype="datetime64[us]")
-    found.refuse(np.isnat(times), "timestamp", "expected a time such as 2019-11-24 00:00:34.762830+00:00")
+    published.refuse(np.isnat(times), "timestamp", "expected a time such as 2019-11-24 00:00:34.762830+00:00")
     return times
 
 
@@ -167,7 +163,7 @@ def _shares(bts: PublishedTable, problem: Problem) -> Legacy:
 
 def _notes(logs: Mapping[str, PublishedTable], logged_by: str) -> tuple[str, ...]:
     other, log = _other(logged_by), logs[_other(logged_by)]
-    clicks, score = _clicks(log), logs[logged_by].numbers("propensity_score", "a probability")
+    clicks, score = log.zero_one("click"), logs[logged_by].numbers("propensity_score", "a probability")
     frozen = "a frozen table: its share of each item at each position" if other == "bts" else "the uniform choice"
     return (
         f"the candidate '{other}' is {frozen}; no click of this log went into it",

@@ -31,23 +31,29 @@ class PublishedTable:
 
     def text(self, column: str, allowed: Sequence[str] | None = None) -> Texts:
         """Return a column; LogError names the first row whose value is not one of `allowed` (if given)."""
-        found = self.columns[column]
+        texts = self.columns[column]
         if allowed is not None:
-            self.refuse(~np.isin(found, allowed), column, f"expected one of {', '.join(repr(value) for value in allowed)}")
-        return found
+            self.refuse(~np.isin(texts, allowed), column, f"expected one of {', '.join(repr(value) for value in allowed)}")
+        return texts
 
     def numbers(self, column: str, what: str, low: float = -np.inf, high: float = np.inf, missing: bool = False) -> Numbers:
         """Return a column of numbers in [low, high], NaN where it is empty; an empty field is an error unless `missing`."""
-        found = self.columns[column]
-        values = np.array([_number(text) for text in found], dtype=np.float64)
-        wrong = np.isnan(values) & ((found != "") | (not missing)) | (values < low) | (values > high)
+        texts = self.columns[column]
+        values = np.array([_number(text) for text in texts], dtype=np.float64)
+        wrong = np.isnan(values) & ((texts != "") | (not missing)) | (values < low) | (values > high)
         self.refuse(wrong, column, f"expected {what}")
+        return values
+
+    def zero_one(self, column: str) -> Numbers:
+        """Return a column of 0 and 1."""
+        values = self.numbers(column, "0 or 1")
+        self.refuse((values != 0) & (values != 1), column, "expected 0 or 1")
         return values
 
     def flags(self, column: str, missing: bool = False) -> tuple[Flags, Flags]:
         """Return what a column of TRUE and FALSE says, and where it says anything; empty fields are errors unless `missing`."""
-        found = self.text(column, ["TRUE", "FALSE", ""] if missing else ["TRUE", "FALSE"])
-        return found == "TRUE", found != ""
+        texts = self.text(column, ["TRUE", "FALSE", ""] if missing else ["TRUE", "FALSE"])
+        return texts == "TRUE", texts != ""
 
     def refuse(self, wrong: Flags, column: str, expected: str) -> None:
         """Raise LogError that names the first of the rows `wrong[n]`, and says how many there are."""
@@ -59,10 +65,10 @@ class PublishedTable:
 
     def rows(self, which: Flags, show: Callable[[int], str] | None = None, most: int = 5) -> str:
         """Return the rows `which[n]` as words: `rows 3, 8 and 17 more`."""
-        found = np.flatnonzero(which)
-        named = [str(row + 1) if show is None else show(int(row)) for row in found[:most]]
-        rest = f" and {found.size - most:,} more" if found.size > most else ""
-        return f"row{'s' if found.size > 1 else ''} {', '.join(named)}{rest}"
+        places = np.flatnonzero(which)
+        named = [str(row + 1) if show is None else show(int(row)) for row in places[:most]]
+        rest = f" and {places.size - most:,} more" if places.size > most else ""
+        return f"row{'s' if places.size > 1 else ''} {', '.join(named)}{rest}"
 
 
 def read_published_table(
@@ -79,47 +85,41 @@ def read_published_table(
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     header = [name.strip() for name in next(lines, [])]
     places = {name: _place(name, header, file) for name in wanted}
-    kept: list[list[str]] = []
+    rows: list[list[str]] = []
     for fields in lines:
         if not fields:
             continue
         if len(fields) != len(header):
-            raise LogError(f"{file}, row {len(kept) + 1}: found {len(fields)} fields; expected {len(header)}, as in the header")
-        kept.append([fields[place].strip() for place in places.values()])
-    if not kept:
+            raise LogError(f"{file}, row {len(rows) + 1}: found {len(fields)} fields; expected {len(header)}, as in the header")
+        rows.append([fields[place].strip() for place in places.values()])
+    if not rows:
         raise LogError(f"{file} has no rows below its header; expected the file as it was published")
-    return PublishedTable(file, {name: np.array(column) for name, column in zip(places, zip(*kept, strict=True), strict=True)})
+    return PublishedTable(file, {name: np.array(column) for name, column in zip(places, zip(*rows, strict=True), strict=True)})
 
 
-def only_file(paths: Sequence[Path], what: str) -> Path:
-    """Return the single file that was given; LogError says which one is meant if there is another number, or it is not there."""
+def read_only_file(
+    paths: Sequence[Path], what: str, wanted: Iterable[str], encoding: str = "utf-8", separator: str = ","
+) -> PublishedTable:
+    """Return the columns `wanted` of the single file; LogError says which one is meant if there are others, or it is missing."""
     if len(paths) != 1:
         raise LogError(f"found {len(paths)} files; expected one, {what}")
     if not paths[0].is_file():
         raise LogError(f"{paths[0]} {'is a folder' if paths[0].is_dir() else 'does not exist'}; expected {what}")
-    return paths[0]
+    return read_published_table(paths[0].read_bytes(), str(paths[0]), wanted, encoding, separator)
 
 
-def columns_of(**columns: Any) -> dict[str, Any]:
+def columns_of(**columns: Any) -> dict[str, list[Any]]:
     """Return plain lists by name, NaN as missing: what an Arrow table is made of."""
-    return {name: _as_column(values) for name, values in columns.items()}
-
-
-def _as_column(values: Any) -> list[Any]:
-    found = np.asarray(values)
-    if found.dtype.kind == "f":
-        return [None if value != value else value for value in found.tolist()]
-    listed: list[Any] = found.tolist()
-    return listed
+    lists = {name: np.asarray(values).tolist() for name, values in columns.items()}
+    return {name: [None if value != value else value for value in values] for name, values in lists.items()}
 
 
 def _place(name: str, header: list[str], file: str) -> int:
     if header.count(name) != 1:
         how = "twice" if name in header else "not at all"
+        hint = "" if name in header else did_you_mean(name, header)
         raise LogError(
-            f"{file}: the column '{name}' is there {how}{'' if name in header else did_you_mean(name, header)}; "
-            "expected the file as "
-            "it was published, whose header has it once"
+            f"{file}: the column '{name}' is there {how}{hint}; expected the file as it was published, whose header has it once"
         )
     return header.index(name)
 

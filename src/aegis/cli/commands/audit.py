@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+import functools
 from pathlib import Path
 from typing import Any
 
 import click
 
 from aegis.cli import options
-from aegis.cli.output import console, print_json
+from aegis.cli.output import console, episode_progress, print_json, print_line
 
 REFUSED = 4
 
 
 @click.command("audit")
 @click.argument("log", nargs=-1, type=options.LogPath())
-@click.option("--problem", type=click.Path(path_type=Path), metavar="FILE", help="The problem file, such as problem.yaml.")
+@options.optional_problem
 @click.option(
     "--policy",
     metavar="POLICY",
     help="A candidate: a folder, columns:COL,COL, full-columns:COL,... or module:object. Adds its overlap.",
 )
-@click.option("--scope", multiple=True, metavar="LEVEL", help="Levels to certify; repeatable. Default: the policy's, or all.")
+@options.repeated_option("--scope", "LEVEL", "Levels to certify; repeatable. Default: the policy's, or all.")
 @click.option("--alpha", type=float, default=0.001, show_default=True, help="Chance that a test refuses a log that is in order.")
 @click.option("--explain", "code", metavar="CODE", help="Say what a code means and what to do, and look at no log.")
 @options.engine
@@ -62,28 +61,28 @@ def command(
     from aegis.logs import Source
     from aegis.problem import load_problem
 
-    given = load_problem(problem)
-    candidate = None if policy is None else load_candidate(policy, given, scope or None)
+    loaded = load_problem(problem)
+    candidate = None if policy is None else load_candidate(policy, loaded, scope or None)
     recorded = None if candidate is None else candidate.record.get("scope")
-    chosen = given.scope(scope or recorded)
-    source = Source(log, given)
-    found = audit_log(
-        source,
-        None if candidate is None else candidate.policy,
-        chosen,
-        () if candidate is None else candidate.columns,
-        alpha=alpha,
-        report=_progress(as_json),
-        engine=engine,
-        workers=workers,
-        learned=candidate is not None and bool(candidate.record),
-    )
+    source = Source(log, loaded)
+    with episode_progress(as_json) as progress:
+        audited = audit_log(
+            source,
+            None if candidate is None else candidate.policy,
+            loaded.scope(scope or recorded),
+            () if candidate is None else candidate.columns,
+            alpha=alpha,
+            report=None if progress is None else functools.partial(progress, "audit"),
+            engine=engine,
+            workers=workers,
+            learned=candidate is not None and bool(candidate.record),
+        )
     options.note_local_read(source, engine)
     if as_json:
-        print_json(found.plain())
+        print_json(audited.plain())
     else:
-        _show(found)
-    if found.verdict == "refused":
+        _show(audited)
+    if audited.verdict == "refused":
         click.get_current_context().exit(REFUSED)
 
 
@@ -98,48 +97,29 @@ def _explain(code: str, as_json: bool) -> None:
     console().print(f"{code}: {CODES[code].meaning}\nWhat to do: {CODES[code].fix}.", markup=False)
 
 
-def _progress(quiet: bool) -> Callable[[int], None] | None:
-    """Return what tells how far the pass over the log is, on a terminal."""
-    if quiet or not sys.stderr.isatty():
-        return None
-
-    def report(episodes: int) -> None:
-        sys.stderr.write(f"\raudit: {episodes} episodes ")
-        sys.stderr.flush()
-
-    return report
-
-
-def _show(found: Any) -> None:
+def _show(audited: Any) -> None:
     from rich.markup import escape
     from rich.table import Table
 
     from aegis.audit import CAVEAT
     from aegis.errors import pluralise
 
-    screen = console()
-    figures = found.figures
+    screen, figures = console(), audited.figures
     episodes, decisions = (pluralise(figures[name], name) for name in ("episodes", "decisions"))
     size = f"{episodes}, {decisions}, levels {figures['scope']}"
-    screen.print(f"[bold]{found.verdict}[/bold]: {escape(size)}", soft_wrap=True)
-    if found.findings:
-        made = Table(show_lines=True)
-        made.add_column("finding", overflow="fold")
-        made.add_column("what was found, and what to do", overflow="fold")
-        for item in found.findings:
-            made.add_row(
-                f"{item.severity}\n{item.code}", f"{escape(_sentence(item.message))}\n[bold]To do:[/bold] {escape(item.fix)}."
-            )
-        screen.print(made)
+    screen.print(f"[bold]{audited.verdict}[/bold]: {escape(size)}", soft_wrap=True)
+    if audited.findings:
+        findings = Table(show_lines=True)
+        findings.add_column("finding", overflow="fold")
+        findings.add_column("what was found, and what to do", overflow="fold")
+        for item in audited.findings:
+            message = item.message if item.message.endswith(("?", ".")) else f"{item.message}."
+            findings.add_row(f"{item.severity}\n{item.code}", f"{escape(message)}\n[bold]To do:[/bold] {escape(item.fix)}.")
+        screen.print(findings)
     if "weights_effective_share" in figures:
-        screen.print(
+        print_line(
             f"Candidate: effective share of the units {figures['weights_effective_share']:.1%}, mean weight "
             f"{figures['weights_mean']:.3f}, largest {figures['weights_largest']:.3g}, heaviest 1 % carry "
-            f"{figures['weights_heaviest_hundredth']:.0%}.",
-            soft_wrap=True,
+            f"{figures['weights_heaviest_hundredth']:.0%}."
         )
-    screen.print(CAVEAT, soft_wrap=True)
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith(("?", ".")) else f"{text}."
+    print_line(CAVEAT)

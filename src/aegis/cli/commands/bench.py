@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +12,21 @@ import click
 from rich.markup import escape
 
 from aegis.cli import options
-from aegis.cli.exit_status import Terminated
-from aegis.cli.options import CompletedWord, bench_names
-from aegis.cli.output import console, print_json, progress, table
+from aegis.cli.exit_status import note_resumption
+from aegis.cli.output import console, late_progress, print_json, print_line, table
 
 BENCH_STORE = Path("bench-results")
 FAILED, DONE = 1, 0
 FIGURES = "figures"
 
-bench_store_option = click.option(
-    "--store",
-    type=options.NamedPath(path_type=Path),
-    default=BENCH_STORE,
-    show_default=True,
-    metavar="FOLDER",
-    help="Where results are kept: what is there is not run again.",
+bench_names = options.CompletedWord(options.bench_names)
+store_option = options.path_option(
+    *("--store", "FOLDER", "Where results are kept: what is there is not run again."), default=BENCH_STORE, show_default=True
 )
 preset_option = click.option(
     "--preset", default="quick", show_default=True, metavar="NAME", help="quick, or full as in the paper."
 )
-set_option = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="episodes, seeds, world.KEY, model.KEY ...; repeatable."
-)
+set_option = options.repeated_option("--set overrides", "KEY=VALUE", "episodes, seeds, world.KEY, model.KEY ...; repeatable.")
 
 
 @click.group("bench")
@@ -68,7 +60,7 @@ def list_benches_command(as_json: bool) -> int:
 
 
 @command.command("run")
-@click.argument("benches", nargs=-1, type=CompletedWord(bench_names), required=True, metavar="NAME|FILE|all...")
+@click.argument("benches", nargs=-1, type=bench_names, required=True, metavar="NAME|FILE|all...")
 @preset_option
 @set_option
 @click.option(
@@ -79,7 +71,7 @@ def list_benches_command(as_json: bool) -> int:
     help="Processes.",
 )
 @options.engine
-@bench_store_option
+@store_option
 @options.as_json
 def run_benches_command(
     benches: tuple[str, ...],
@@ -95,53 +87,49 @@ def run_benches_command(
     Interrupted, it goes on where it was. A part that fails is listed, and the others are run.
 
     \b
-    Exit codes: 0 done, whatever the verdicts; 1 some part failed; 2 bad input.
+    Exit codes: 0 done, with any verdicts; 1 some part failed; 2 bad input.
     """
     from aegis.engine import parse_engine
     from aegis.paper import ResultStore, collect_results, judge_claim, run_plans
 
     plans = _plans(benches, preset, overrides)
-    kept = ResultStore(store)
-    with _resumable(store), contextlib.ExitStack() as stack:
-        failures = run_plans(plans, kept, parse_engine(engine, workers), _reporting(stack, as_json))
-    found = [collect_results(plan, kept) for plan in plans]
+    results = ResultStore(store)
+    note = f"every part that was done is kept in {store}, and the same command goes on from there"
+    with note_resumption(lambda: note), late_progress("benches", as_json) as report:
+        on_part = lambda done, total, name, _: report(done, total, name)  # noqa: E731
+        failures = run_plans(plans, results, parse_engine(engine, workers), on_part)
+    collected = [collect_results(plan, results) for plan in plans]
+    claims = [[judge_claim(claim, item) for claim in item.bench.claims] for item in collected]
     if as_json:
+        lost = [{"bench": f.unit.bench, "agent": f.unit.label, "seeds": list(f.seeds), "why": f.why} for f in failures]
+        pairs = [(item.bench.name, judged) for item, own in zip(collected, claims, strict=True) for judged in own]
         print_json(
             {
                 "preset": preset,
                 "changes": dict(plans[0].changes),
-                "results": [{"bench": r.bench.name, **row} for r in found for row in r.rows()],
-                "claims": [{"bench": r.bench.name, **_plain(judge_claim(c, r))} for r in found for c in r.bench.claims],
-                "failures": [
-                    {"bench": f.unit.bench, "agent": f.unit.label, "seeds": list(f.seeds), "why": f.why} for f in failures
+                "results": [{"bench": item.bench.name, **row} for item in collected for row in item.rows()],
+                "claims": [
+                    {"bench": name, "claim": judged.says, "verdict": judged.verdict, "why": judged.why, "paper": judged.paper}
+                    for name, judged in pairs
                 ],
+                "failures": lost,
             }
         )
     else:
-        for plan, results in zip(plans, found, strict=True):
-            print_bench(results, [judge_claim(claim, results) for claim in results.bench.claims], plan.changes)
+        for plan, item, own in zip(plans, collected, claims, strict=True):
+            print_bench(item, own, plan.changes)
         for failure in failures:
-            console().print(
-                f"failed: {failure.unit.bench}, {failure.unit.label}: {failure.why}",
-                style="bold red",
-                soft_wrap=True,
-                markup=False,
-            )
+            print_line(f"failed: {failure.unit.bench}, {failure.unit.label}: {failure.why}", "bold red")
     return FAILED if failures else DONE
 
 
 @command.command("report")
-@click.argument("benches", nargs=-1, type=CompletedWord(bench_names), metavar="[NAME|FILE|all]...")
+@click.argument("benches", nargs=-1, type=bench_names, metavar="[NAME|FILE|all]...")
 @preset_option
 @set_option
-@bench_store_option
-@click.option(
-    "--out",
-    type=options.NamedPath(path_type=Path),
-    default=Path("paper"),
-    show_default=True,
-    metavar="FOLDER",
-    help="For paper.md, paper.html, paper.json and figures/.",
+@store_option
+@options.path_option(
+    *("--out", "FOLDER", "For paper.md, paper.html, paper.json and figures/."), default=Path("paper"), show_default=True
 )
 @click.option("--figures/--no-figures", default=True, help="Draw pictures, which needs matplotlib.")
 @click.option("--pictures", default="svg,png", show_default=True, metavar="KINDS", help="svg, pdf, png.")
@@ -164,10 +152,10 @@ def report_benches_command(
         check_drawing()
         for kind in kinds:
             check_choice(kind, PICTURE_KINDS, "kind of picture")
-    kept = ResultStore(store)
-    found = [collect_results(plan, kept) for plan in _plans(benches or ("all",), preset, overrides)]
-    whole = [results for results in found if results.complete]
-    left_out = [results.bench.name for results in found if not results.complete]
+    results = ResultStore(store)
+    collected = [collect_results(plan, results) for plan in _plans(benches or ("all",), preset, overrides)]
+    whole = [item for item in collected if item.complete]
+    left_out = [item.bench.name for item in collected if not item.complete]
     mend = _run_again_command(left_out if benches else ["all"], benches, preset, overrides, store)
     if not whole:
         raise InputError(f"no bench is complete in {store} with these settings, nothing was written; run first: {mend}")
@@ -182,13 +170,11 @@ def report_benches_command(
         if "svg" in kinds
     }
     write_text(out / "paper.html", bench_page.html_page(saved, texts))
-    console().print(
-        f"{bench_page.claims_summary(saved)}\npage: {out / 'paper.md'}, {out / 'paper.html'}; numbers: {out / 'paper.json'}",
-        soft_wrap=True,
-    )
+    print_line(bench_page.claims_summary(saved))
+    print_line(f"page: {out / 'paper.md'}, {out / 'paper.html'}; numbers: {out / 'paper.json'}")
     if left_out:
         words = f"left out, not run to its end with preset {preset}: {', '.join(left_out)}; run first: {mend}"
-        console(to_stderr=True).print(words, style="yellow", soft_wrap=True, markup=False)
+        print_line(words, "yellow", to_stderr=True)
     return FAILED if left_out else DONE
 
 
@@ -200,9 +186,9 @@ def _plans(benches: tuple[str, ...], preset: str, overrides: tuple[str, ...]) ->
     return [plan_bench(load_bench(name), preset, changes) for name in dict.fromkeys(chosen)]
 
 
-def _run_again_command(names: list[str], given: tuple[str, ...], preset: str, overrides: tuple[str, ...], store: Path) -> str:
-    """Return the command that runs benches; those of files are named as they were given."""
-    files = {Path(item).stem: item for item in given if item.endswith((".yaml", ".yml"))}
+def _run_again_command(names: list[str], typed: tuple[str, ...], preset: str, overrides: tuple[str, ...], store: Path) -> str:
+    """Return the command that runs benches. typed: the benches as they were named, some of them files."""
+    files = {Path(item).stem: item for item in typed if item.endswith((".yaml", ".yml"))}
     words = ["aegis", "bench", "run", *(files.get(name, name) for name in names), "--preset", preset]
     return shlex.join([*words, *(word for pair in overrides for word in ("--set", pair)), "--store", str(store)])
 
@@ -236,27 +222,3 @@ def print_bench(results: Any, judged: list[Any], changes: Mapping[str, Any]) -> 
 def _as_typed(value: Any) -> str:
     """Return a value as it is given to --set."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _plain(judged: Any) -> dict[str, str]:
-    return {"claim": judged.says, "verdict": judged.verdict, "why": judged.why, "paper": judged.paper}
-
-
-def _reporting(stack: contextlib.ExitStack, quiet: bool) -> Callable[[int, int, str, float], None]:
-    shown: list[Callable[[int, str], None]] = []
-
-    def report(done: int, total: int, name: str, left: float) -> None:
-        if not shown:
-            shown.append(stack.enter_context(progress(total, "benches", quiet)))
-        shown[0](done, name)
-
-    return report
-
-
-@contextlib.contextmanager
-def _resumable(store: Path) -> Any:
-    try:
-        yield
-    except (KeyboardInterrupt, Terminated) as stop:
-        stop.add_note(f"every part that was done is kept in {store}, and the same command goes on from there")
-        raise

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from aegis.cli import options
-from aegis.cli.output import console, print_json, table
+from aegis.cli.output import console, print_json, print_line, print_paths, table
 
 
 @click.command("compare")
@@ -21,18 +21,18 @@ from aegis.cli.output import console, print_json, table
     metavar="POLICY",
     help="A folder that 'aegis learn' wrote, module:object, columns:COL,COL or full-columns:COL,COL,...",
 )
-@click.option("--scope", multiple=True, metavar="LEVEL", help="A level the policy acts at; repeat it for several. Default: all.")
-@click.option("--delta", type=float, default=0.05, show_default=True, help="The risk of gain and value together.")
+@options.repeated_option("--scope", "LEVEL", "A level the policy acts at; repeat it for several. Default: all.")
+@options.delta_option("The risk of gain and value together.")
 @click.option("--clip", type=float, default=10.0, show_default=True, help="Clipped IPS cuts weights here.")
 @click.option("--switch", type=float, default=10.0, show_default=True, help="SWITCH trusts its model above this weight.")
 @click.option("--largest-weight", type=float, metavar="W", help="Declare the largest weight, which classic bounds need.")
 @click.option("--posterior", is_flag=True, help="Also learn the posterior of the published bounds, with its divergences.")
 @click.option("--incumbent", metavar="POLICY", help="Who acts if nothing is handed over; replaces what the problem states.")
 @click.option("--acting", metavar="POLICY", help="Several versions wrote the log: the policy that will act outside the scope.")
-@click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: compare on all of it.")
-@click.option("--plot", type=options.NamedPath(path_type=Path), metavar="FILE", help="Draw all methods on a line each (SVG).")
+@click.option("--fresh", is_flag=True, help="A learned policy has not seen this log: compare on all of it.")
+@options.path_option("--plot", "FILE", "Draw all methods on a line each (SVG).")
 @options.table_option("number")
-@click.option("--ledger", type=options.NamedPath(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
+@options.ledger
 @options.seed
 @options.as_json
 def command(
@@ -41,18 +41,14 @@ def command(
     reference: str,
     scope: tuple[str, ...],
     delta: float,
-    clip: float,
-    switch: float,
-    largest_weight: float | None,
-    posterior: bool,
     incumbent: str | None,
     acting: str | None,
     fresh: bool,
     plot: Path | None,
     table_file: Path | None,
     ledger: Path | None,
-    seed: int,
     as_json: bool,
+    **settings: Any,
 ) -> None:
     """Show estimators and bounds side by side for one policy at one scope, on the units of LOG that certify would use.
 
@@ -67,23 +63,20 @@ def command(
     """
     from aegis.api import load_candidate
     from aegis.comparison import ComparisonSettings, compare, comparison_table
-    from aegis.errors import OutputError
     from aegis.logs import Source, check_table_path, write_table
     from aegis.problem import load_problem
 
-    if plot is not None and plot.suffix.lower() != ".svg":
-        raise OutputError(f"--plot {plot}: the picture is drawn as SVG; end its name in .svg")
+    options.check_svg_path(plot)
     if table_file is not None:
         check_table_path(table_file)
-    settings = ComparisonSettings(clip, switch, largest_weight, posterior, seed=seed)
     source = Source(log, load_problem(problem))
     outside = [name for name in source.problem.names if name not in scope] if scope else []
-    found = compare(
+    comparison = compare(
         source,
         load_candidate(reference, source.problem, scope or None),
         scope=scope or None,
         delta=delta,
-        settings=settings,
+        settings=ComparisonSettings(**settings),
         incumbent=None if incumbent is None else load_candidate(incumbent, source.problem, None),
         acting=None if acting is None else load_candidate(acting, source.problem, outside),
         fresh=fresh,
@@ -92,45 +85,38 @@ def command(
     if plot is not None:
         from aegis.report import draw_comparison
 
-        draw_comparison(found, plot)
+        draw_comparison(comparison, plot)
     if table_file is not None:
-        write_table(comparison_table(found), table_file)
+        write_table(comparison_table(comparison), table_file)
     if as_json:
-        print_json(found.to_json())
+        print_json(comparison.to_json())
         return
-    print_comparison(found)
-    if plot is not None:
-        console().print(f"picture: {plot}", soft_wrap=True)
-    if table_file is not None:
-        console().print(f"table: {table_file}", soft_wrap=True)
+    print_comparison(comparison)
+    print_paths({"picture": plot, "table": table_file})
 
 
-def print_comparison(found: Any) -> None:
-    """Print a comparison: certificates, then all that is none with the reasons, then what is missing."""
+def print_comparison(comparison: Any) -> None:
+    """Print a comparison: certificates, then everything else with the reasons, then the methods without a number."""
     from aegis.cli.comparison_rows import certificate_rows, estimate_rows, methods_by_reason, nominal_rows, scope_choice_line
 
-    screen = console()
-    unit, costs = f" {found.unit}" if found.unit else "", found.goal == "minimise"
-    worst = "cost" if costs else "value"
-    screen.print(
-        f"{found.candidate} at {' + '.join(found.scope)}, on {found.units} {found.unit_word}{unit and f', in{unit}'}. "
-        f"The log {'cost' if costs else 'earned'} {found.legacy.value:.4g}. Gains are over {found.comparator}. "
-        "The truth is not known.",
-        soft_wrap=True, markup=False,
-    )  # fmt: skip
-    title = f"CERTIFICATES, every number at risk {found.each:g}"
-    columns = ["certificate", "gain ≥", f"{worst} {'≤' if costs else '≥'}", "holds"]
-    screen.print(table(title, columns, certificate_rows(found)), style="green")
+    screen, costs = console(), comparison.goal == "minimise"
+    unit, value = f", in {comparison.unit}" if comparison.unit else "", "cost" if costs else "value"
+    print_line(
+        f"{comparison.candidate} at {' + '.join(comparison.scope)}, on {comparison.units} {comparison.unit_word}{unit}. The log "
+        f"{'cost' if costs else 'earned'} {comparison.legacy.value:.4g}. Gains are over {comparison.comparator}. The truth is "
+        "not known."
+    )
+    title = f"CERTIFICATES, every number at risk {comparison.each:g}"
+    columns = ["certificate", "gain ≥", f"{value} {'≤' if costs else '≥'}", "holds"]
+    screen.print(table(title, columns, certificate_rows(comparison)), style="green")
     title = "NOT CERTIFICATES: estimates ± one standard error"
-    screen.print(table(title, ["estimate", "gain", worst, "note"], estimate_rows(found)))
-    rows, reasons = nominal_rows(found)
-    title = f"NOT CERTIFICATES: nominal bounds at {found.each:g}"
-    screen.print(table(title, ["nominal", "gain", worst, "why not"], rows))
-    for letter, reason in reasons.items():
-        screen.print(f"  {letter}: {reason}", soft_wrap=True, markup=False)
-    for choice in found.choices:
-        screen.print(scope_choice_line(choice, costs), soft_wrap=True, markup=False)
-    for reason, methods in methods_by_reason(found.missing).items():
-        screen.print(f"no number from {'; '.join(methods)}: {reason}", soft_wrap=True, markup=False)
-    for note in found.notes:
-        screen.print(note, soft_wrap=True, markup=False)
+    screen.print(table(title, ["estimate", "gain", value, "note"], estimate_rows(comparison)))
+    rows, reasons = nominal_rows(comparison)
+    title = f"NOT CERTIFICATES: nominal bounds at {comparison.each:g}"
+    screen.print(table(title, ["nominal", "gain", value, "why not"], rows))
+    lines = [f"  {letter}: {reason}" for letter, reason in reasons.items()]
+    lines += [scope_choice_line(choice, costs) for choice in comparison.choices]
+    for reason, methods in methods_by_reason(comparison.missing).items():
+        lines.append(f"no number from {'; '.join(methods)}: {reason}")
+    for line in [*lines, *comparison.notes]:
+        print_line(line)

@@ -11,7 +11,7 @@ from aegis.cli import options
 
 @dataclass(frozen=True, slots=True)
 class ShellSetup:
-    """How a shell is told: the line that turns completion on, and the file to put it into."""
+    """The line that turns completion on in a shell, and the file to put it into."""
 
     line: str
     file: str
@@ -44,8 +44,8 @@ def command(shell: str | None, as_json: bool) -> None:
     if as_json:
         from aegis.cli.output import print_json
 
-        told = {name: {"line": how.line, "file": how.file} for name, how in SHELLS.items()}
-        print_json(told if shell is None else {"shell": shell, **told[shell], "script": completion_script(shell)})
+        setups = {name: {"line": how.line, "file": how.file} for name, how in SHELLS.items()}
+        print_json(setups if shell is None else {"shell": shell, **setups[shell], "script": completion_script(shell)})
     elif shell is None:
         for name, how in SHELLS.items():
             click.echo(f"{name:<5} put this line into {how.file}:\n      {how.line}")

@@ -8,21 +8,17 @@ from typing import Any
 import click
 
 from aegis.cli import options
-from aegis.cli.options import CompletedWord
-from aegis.cli.output import console, print_json
-from aegis.errors import SettingError
+from aegis.cli.output import print_json, print_line
+from aegis.errors import OutputError, SettingError
 
 FORMS = ("dsjson", "obp")
-DSJSON_ONLY = ("thinned", "unobserved", "skipped", "action_key", "context", "cluster")
 
 
 @click.command("convert")
 @click.argument("file", nargs=-1, required=True, type=options.LogPath())
 @click.option("--from", "form", type=click.Choice(FORMS), help="What FILE is: dsjson (also .gz), or obp (.npz without pickle).")
 @click.option("--to", "target", type=click.Choice(["obp"]), help="FILE is a log of ours; write obp's feedback dictionary (.npz).")
-@click.option(
-    "--out", required=True, type=options.NamedPath(path_type=Path), metavar="PLACE", help="--from: a folder. --to: an .npz file."
-)
+@options.path_option("--out", "PLACE", "--from: a folder. --to: an .npz file.", required=True)
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
 @click.option(
     "--reward-range", type=float, nargs=2, metavar="LOW HIGH", help="Declared limits of a reward (of dsjson: of a cost times -1)."
@@ -30,20 +26,17 @@ DSJSON_ONLY = ("thinned", "unobserved", "skipped", "action_key", "context", "clu
 @click.option(
     "--thinned", is_flag=True, help="dsjson: events that are missing were left out by a coin toss that looked at nothing."
 )
-@click.option(
-    "--unobserved",
-    type=CompletedWord("unobserved"),
-    metavar="WHAT",
-    help="dsjson: events without an outcome earned their 'cost', or are 'missing' it.",
+@options.word_option(
+    "--unobserved", "unobserved", "dsjson: events without an outcome earned their 'cost', or are 'missing' it.", "WHAT"
 )
-@click.option(
+@options.word_option(
     "--skipped",
-    type=CompletedWord("skipped"),
-    metavar="WHAT",
-    help="dsjson: _skipLearn or never activated events are 'missing' their reward, or 'left out'.",
+    "skipped",
+    "dsjson: _skipLearn or never activated events are 'missing' their reward, or 'left out'.",
+    "WHAT",
 )
 @click.option("--action-key", metavar="FEATURE", help="dsjson: the feature that names an action, such as item.id or _tag.")
-@click.option("--context", multiple=True, metavar="FEATURE", help="dsjson: a shared feature to keep; repeatable. Default: all.")
+@options.repeated_option("--context", "FEATURE", "dsjson: a shared feature to keep; repeatable. Default: all.")
 @click.option("--cluster", metavar="FEATURE", help="dsjson: the shared feature that dependent events have in common.")
 @click.option("--problem", type=click.Path(path_type=Path), metavar="FILE", help="--to: the problem file of the log.")
 @click.option("--policy", metavar="POLICY", help="--to: also write a candidate's action_dist; see 'aegis certify'.")
@@ -74,61 +67,48 @@ def command(
     """
     if (form is None) == (target is None):
         raise SettingError("say what FILE is (--from dsjson or --from obp), or what to make of a log of ours (--to obp)")
-    given = [f"--{name.replace('_', '-')}" for name in DSJSON_ONLY if declared[name]]
-    if given and form != "dsjson":
-        raise SettingError(f"{', '.join(given)}: about dsjson files; leave it out")
+    of_dsjson = [f"--{name.replace('_', '-')}" for name, value in declared.items() if value]
+    if of_dsjson and form != "dsjson":
+        raise SettingError(f"{', '.join(of_dsjson)}: about dsjson files; leave it out")
     if target is not None and reward_range is not None:
         raise SettingError("--reward-range belongs to --from: a log of ours has its range in the problem file")
     if target is None and (problem is not None or policy is not None):
         raise SettingError("--problem and --policy belong to --to")
-    found = (
-        _export_log(file, problem, policy, out, force)
-        if form is None
-        else _import_log(file, form, out, force, reward_range, declared)
-    )
+    if form is None:
+        result = _export_log(file, problem, policy, out, force)
+    else:
+        result = _import_log(file, form, out, force, {**declared, "reward_range": reward_range})
     if as_json:
-        print_json(found)
+        print_json(result)
         return
-    screen = console()
-    for note in found["notes"]:
-        screen.print(f"note: {note}", soft_wrap=True, markup=False)
+    for note in result["notes"]:
+        print_line(f"note: {note}")
     for name in ("log", "problem", "feedback"):
-        if name in found:
-            screen.print(f"{name}: {found[name]}", soft_wrap=True, markup=False)
+        if name in result:
+            print_line(f"{name}: {result[name]}")
 
 
-def _import_log(
-    file: tuple[Path | str, ...],
-    form: str,
-    out: Path,
-    force: bool,
-    reward_range: tuple[float, float] | None,
-    declared: dict[str, Any],
-) -> dict[str, Any]:
-    """Convert a file of another library into a folder; return what was found as plain data."""
-    from aegis.adapters import LOG_NAME, PROBLEM_NAME, write_converted
+def _import_log(file: tuple[Path | str, ...], form: str, out: Path, force: bool, declared: dict[str, Any]) -> dict[str, Any]:
+    """Convert a file of another library into a folder; return its sizes, notes and places as plain data."""
+    from aegis.adapters import (
+        LOG_NAME,
+        PROBLEM_NAME,
+        DsjsonDeclaration,
+        convert_dsjson,
+        from_feedback,
+        load_feedback,
+        write_converted,
+    )
 
     _refuse_overwriting([out / LOG_NAME, out / PROBLEM_NAME], file, force)
     if form == "dsjson":
-        from aegis.adapters import DsjsonDeclaration, convert_dsjson
-
-        said = DsjsonDeclaration(
-            reward_range,
-            declared["thinned"],
-            declared["unobserved"],
-            declared["skipped"],
-            declared["action_key"],
-            declared["context"] or None,
-            declared["cluster"],
-        )
-        rows, problem, notes = convert_dsjson(list(file), out, said)
+        contexts = declared.pop("context") or None
+        rows, problem, notes = convert_dsjson(list(file), out, DsjsonDeclaration(**declared, contexts=contexts))
     else:
-        from aegis.adapters import from_feedback, load_feedback
-
         if len(file) > 1:
             raise SettingError(f"--from obp takes one file, found {len(file)}")
-        made = from_feedback(load_feedback(file[0]), reward_range)
-        rows, problem, notes = write_converted([made.table], made.problem, out), made.problem, made.notes
+        log = from_feedback(load_feedback(file[0]), declared["reward_range"])
+        rows, problem, notes = write_converted([log.table], log.problem, out), log.problem, log.notes
     level = problem.innermost
     return {
         "from": form,
@@ -143,7 +123,7 @@ def _import_log(
 
 
 def _export_log(file: tuple[Path | str, ...], problem: Path | None, policy: str | None, out: Path, force: bool) -> dict[str, Any]:
-    """Write a log of ours as a feedback dictionary; return what was found as plain data."""
+    """Write a log of ours as a feedback dictionary; return its sizes, notes and place as plain data."""
     from aegis.adapters import action_dist, save_feedback, to_feedback
     from aegis.api import load_candidate
     from aegis.logs import Source
@@ -156,16 +136,16 @@ def _export_log(file: tuple[Path | str, ...], problem: Path | None, policy: str 
     candidate = None if policy is None else load_candidate(policy, source.problem)
     batch = source.read(() if candidate is None else candidate.columns)
     feedback = to_feedback(batch, source.problem)
-    notes = ["rewards are as logged; obp's estimators are means over rounds, and none of them is a certificate"]
+    notes = ["rewards are as logged; obp's estimators are means over rounds, and not one of them is a certificate"]
     if candidate is not None:
         feedback["action_dist"] = action_dist(candidate.policy, batch, source.problem)
         if candidate.record:
             notes.append("the policy was learned from one side of a log: estimates on that side are optimistic")
     save_feedback(feedback, out)
-    sizes = {"rows": feedback["n_rounds"], "actions": feedback["n_actions"]}
     return {
         "to": "obp",
-        **sizes,
+        "rows": feedback["n_rounds"],
+        "actions": feedback["n_actions"],
         "keys": [key for key, value in feedback.items() if value is not None],
         "notes": notes,
         "feedback": str(out),
@@ -173,9 +153,7 @@ def _export_log(file: tuple[Path | str, ...], problem: Path | None, policy: str 
 
 
 def _refuse_overwriting(places: list[Path], inputs: Any, force: bool) -> None:
-    """Raise OutputError if something would be overwritten: an input never is, other files only if that was said."""
-    from aegis.errors import OutputError
-
+    """Raise OutputError if something would be overwritten: an input never is, other files only with --force."""
     options.spare_inputs({f"--out ({place.name})": place for place in places}, inputs)
     there = [place for place in places if place.exists()]
     if there and not force:

@@ -12,14 +12,7 @@ from aegis.cli.output import console, print_json
 
 @click.command("demo")
 @click.option("--episodes", type=click.IntRange(min=2), default=400, show_default=True, help="Of the handover.")
-@click.option(
-    "--out",
-    type=options.NamedPath(path_type=Path),
-    default=Path("demo-run"),
-    show_default=True,
-    metavar="FOLDER",
-    help="Keeps it.",
-)
+@options.path_option("--out", "FOLDER", "Keeps it.", default=Path("demo-run"), show_default=True)
 @options.seed
 @options.as_json
 def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
@@ -32,10 +25,10 @@ def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
     """
     from aegis.cli.demo_story import run_certificate_part, run_counter_example, run_handover_part
 
-    screen = None if as_json else console()
+    screen = console(quiet=as_json)
     folder = out / f"handover-seed-{seed}-episodes-{episodes}"
     handover = run_handover_part(folder, episodes, seed, screen)
     counter = run_counter_example(seed, screen)
     story = run_certificate_part(out / "certify", seed, screen)
     if as_json:
-        print_json({"handover": handover, "counter_example": counter.plain(), **story.plain()})
+        print_json({"handover": handover, "counter_example": counter, **story})

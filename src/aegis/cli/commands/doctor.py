@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 
 from aegis.cli import first_step_lines, options
-from aegis.cli.output import console, print_json, table
+from aegis.cli.output import console, print_json, print_line, table
 from aegis.version import __version__
 
 CORE_PACKAGES = ("numpy", "scipy", "pyarrow", "pydantic", "PyYAML", "click", "jinja2", "rich", "threadpoolctl")
@@ -37,33 +36,24 @@ def command(as_json: bool) -> None:
 
     Exit code 0 if everything works, 2 otherwise.
     """
-    checks = [
-        _python(),
-        *[_package(name) for name in CORE_PACKAGES],
-        *[_extra(name) for name in OPTIONAL_EXTRAS],
-        _threads(),
-        _disk(),
-        _round_trip(),
-    ]
+    python = _check("python", platform.python_version(), sys.version_info >= (3, 11), "AEGIS needs Python 3.11 or newer")
+    packages = [_package(name) for name in CORE_PACKAGES]
+    extras = [_extra(name) for name in OPTIONAL_EXTRAS]
+    checks = [python, *packages, *extras, _threads(), _disk(), _round_trip()]
     fine = all(check["ok"] for check in checks)
     if as_json:
         print_json({"ok": fine, "version": __version__, "checks": checks})
     else:
         verdicts = ["ok" if check["ok"] else f"PROBLEM: {check['fix']}" for check in checks]
-        found = [[check["what"], check["found"], verdict] for check, verdict in zip(checks, verdicts, strict=True)]
-        rows = [[escape(text) for text in row] for row in found]  # [service] is the name of an extra
-        screen = console()
-        screen.print(table(f"aegis {__version__}", ["check", "found", "verdict"], rows))
-        _next(fine, screen)
+        cells = [[check["what"], check["found"], verdict] for check, verdict in zip(checks, verdicts, strict=True)]
+        rows = [[escape(text) for text in row] for row in cells]  # [service] is the name of an extra
+        console().print(table(f"aegis {__version__}", ["check", "found", "verdict"], rows))
+        _next(fine)
     sys.exit(0 if fine else 2)
 
 
-def _check(what: str, found: str, ok: bool, fix: str = "") -> dict[str, Any]:
-    return {"what": what, "found": found, "ok": ok, "fix": "" if ok else fix}
-
-
-def _python() -> dict[str, Any]:
-    return _check("python", platform.python_version(), sys.version_info >= (3, 11), "AEGIS needs Python 3.11 or newer")
+def _check(what: str, state: str, ok: bool, fix: str = "") -> dict[str, Any]:
+    return {"what": what, "found": state, "ok": ok, "fix": "" if ok else fix}
 
 
 def _package(name: str) -> dict[str, Any]:
@@ -82,17 +72,17 @@ def _extra(name: str) -> dict[str, Any]:
         return _check(f"extra {name}", ABSENT, True)
 
 
-def _next(fine: bool, screen: Console) -> None:
+def _next(fine: bool) -> None:
     """Say what to do next."""
     if not fine:
-        screen.print("Mend what is marked PROBLEM first, then run `aegis doctor` again.")
+        console().print("Mend what is marked PROBLEM first, then run `aegis doctor` again.")
         return
-    absent = [name for name in OPTIONAL_EXTRAS if _extra(name)["found"] == ABSENT]
-    for name in absent:
-        screen.print(f"For {OPTIONAL_EXTRAS[name][0]}: pip install 'aegis-handover[{name}]'", markup=False, soft_wrap=True)
-    screen.print("Everything works. Next:")
+    for name, (purpose, _) in OPTIONAL_EXTRAS.items():
+        if _extra(name)["found"] == ABSENT:
+            print_line(f"For {purpose}: pip install 'aegis-handover[{name}]'")
+    print_line("Everything works. Next:")
     for line in first_step_lines():
-        screen.print(line, markup=False, soft_wrap=True)
+        print_line(line)
 
 
 def _threads() -> dict[str, Any]:

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from aegis.cli import options
-from aegis.cli.options import CompletedWord
-from aegis.cli.output import console, print_json, table
+from aegis.cli.output import console, print_json, print_line, table
 
 TOP_BINS = 3  # bins shown for each level
 # Columns of the lookup table besides the variables; long words, because variables are often called level or action.
@@ -22,19 +21,11 @@ LOOKUP_COLUMNS = ("decision_level", "logged_decisions", "action_value", "policy_
 @click.argument("log", nargs=-1, required=True, type=options.LogPath())
 @options.problem
 @click.option("--episodes", type=click.IntRange(min=1), default=1000, show_default=True, help="Look at so many episodes at most.")
-@click.option(
-    "--side",
-    type=CompletedWord("side"),
-    default=None,
-    metavar="SIDE",
-    help="prior, certify or all. Default: prior if the policy records a split.",
-)
+@options.word_option("--side", "side", "{words}. Default: prior if the policy records a split.", "SIDE")
 @click.option("--bins", type=click.IntRange(min=1), default=4, show_default=True, help="Bins of every number.")
-@click.option("--lookup", type=click.Path(path_type=Path), metavar="FILE", help="Write action probabilities by context as CSV.")
-@click.option(
-    "--by", multiple=True, metavar="VARIABLE", help="Variables of the lookup table; default: each level's own contexts."
-)
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw a picture (needs matplotlib).")
+@options.path_option("--lookup", "FILE", "Write action probabilities by context as CSV.")
+@options.repeated_option("--by", "VARIABLE", "Variables of the lookup table; default: each level's own contexts.")
+@options.path_option("--plot", "FILE", "Draw a picture (needs matplotlib).")
 @options.as_json
 def command(
     policy: Path,
@@ -63,27 +54,33 @@ def command(
     from aegis.audit import check_incumbent
     from aegis.ope import Comparator, describe_comparator
     from aegis.planning import load_policy
-    from aegis.policies import contrast_policies, load_record
-    from aegis.policies import lookup_table as cells_of
+    from aegis.policies import contrast_policies, load_record, lookup_table
     from aegis.problem import Scope, load_problem
 
-    given = load_problem(problem)
-    loaded, record = load_policy(policy, given), load_record(policy)
-    draw = _plotter() if plot is not None else None
-    batch, chosen = _episodes(log, given, record, side, episodes)
-    levels = [name for name in given.names if name in record.get("scope", given.names)]
-    check_incumbent(given, batch)
-    found = contrast_policies(given, loaded, batch, levels, bins)
-    whom = {name: describe_comparator(given, Comparator.of(given), Scope(name)) for name in levels}
+    if plot is not None:
+        options.require_extra("report", "--plot")
+    stated = load_problem(problem)
+    loaded, record = load_policy(policy, stated), load_record(policy)
+    batch, chosen = _episodes(log, stated, record, side, episodes)
+    levels = [name for name in stated.names if name in record.get("scope", stated.names)]
+    check_incumbent(stated, batch)
+    contrasts = contrast_policies(stated, loaded, batch, levels, bins)
+    comparators = {name: describe_comparator(stated, Comparator.of(stated), Scope(name)) for name in levels}
     if lookup is not None:
-        _write_lookup(lookup, given, cells_of(given, loaded, batch, levels, by, bins))
-    if plot is not None and draw is not None:
-        draw(found, given, plot)
+        _write_lookup(lookup, stated, lookup_table(stated, loaded, batch, levels, by, bins))
+    if plot is not None:
+        from aegis.report import draw_contrast
+
+        draw_contrast(contrasts, stated, plot)
     if as_json:
-        listed = [_plain(level, whom[level.level]) for level in found]
+        listed = [_plain(contrast, comparators[contrast.level]) for contrast in contrasts]
         print_json({"side": chosen, "episodes": len(batch), "levels": listed})
         return
-    _show(found, batch, chosen, whom, [path for path in (lookup, plot) if path is not None])
+    where = "the whole log" if chosen == "all" else f"the {chosen} side"
+    _show(contrasts, f"{len(batch)} episodes of {where}", comparators)
+    for path in (lookup, plot):
+        if path is not None:
+            print_line(f"written: {path}")
 
 
 def _episodes(log: tuple[Path | str, ...], problem: Any, record: dict[str, Any], side: str | None, most: int) -> tuple[Any, str]:
@@ -130,63 +127,45 @@ def _write_lookup(path: Path, problem: Any, cells: list[Any]) -> None:
                 writer.writerow([cell.level, *where, cell.decisions, value, f"{cell.policy[index]:.6g}", other])
 
 
-def _plotter() -> Any:
-    """Return the function that draws; raises SettingError, before anything is computed, if matplotlib is missing."""
-    import importlib.util
-
-    from aegis.errors import SettingError
-
-    if importlib.util.find_spec("matplotlib") is None:
-        raise SettingError("--plot needs matplotlib: install it with pip install 'aegis-handover[report]', or leave --plot out")
-    from aegis.report import draw_contrast
-
-    return draw_contrast
-
-
-def _plain(found: Any, compared: str) -> dict[str, Any]:
+def _plain(contrast: Any, comparator: str) -> dict[str, Any]:
     return {
-        "level": found.level,
-        "compared_with": compared,
-        "estimated": found.comparator is None,
-        **_figures(found.overall),
-        "bins": [{"variable": part.variable, "bin": part.label, **_figures(part.difference)} for part in found.bins],
-        "policy": found.policy.tolist(),
-        "comparator": None if found.comparator is None else found.comparator.tolist(),
+        "level": contrast.level,
+        "compared_with": comparator,
+        "estimated": contrast.comparator is None,
+        **_figures(contrast.overall),
+        "bins": [{"variable": part.variable, "bin": part.label, **_figures(part.difference)} for part in contrast.bins],
+        "policy": contrast.policy.tolist(),
+        "comparator": None if contrast.comparator is None else contrast.comparator.tolist(),
     }
 
 
 def _figures(difference: Any) -> dict[str, Any]:
-    return {
-        "decisions": difference.decisions,
-        "favourite_differs": difference.favourite_differs,
-        "total_variation": difference.total_variation,
-    }
+    return {name: getattr(difference, name) for name in ("decisions", "favourite_differs", "total_variation")}
 
 
-def _show(found: list[Any], batch: Any, side: str, whom: dict[str, str], written: list[Path]) -> None:
+def _show(contrasts: list[Any], episodes: str, comparators: dict[str, str]) -> None:
+    """Print the table. episodes: which were compared. comparators: by level, in words."""
     screen = console()
     rows = []
-    for level in found:
-        estimated = level.comparator is None
-        rows.append([level.level, "all", *_words(level.overall, estimated)])
-        rows += [["", f"{part.variable} {part.label}", *_words(part.difference, estimated)] for part in level.bins[:TOP_BINS]]
+    for contrast in contrasts:
+        estimated = contrast.comparator is None
+        rows.append([contrast.level, "all", *_words(contrast.overall, estimated)])
+        bins = contrast.bins[:TOP_BINS]
+        rows += [["", f"{part.variable} {part.label}", *_words(part.difference, estimated)] for part in bins]
     heads = ["level", "contexts", "decisions", "favourite differs", "total variation"]
-    where = "the whole log" if side == "all" else f"the {side} side"
-    same = len(set(whom.values())) == 1
-    who = next(iter(whom.values())) if same else "its comparator, named below"
-    screen.print(table(f"Where the policy differs from {who}, {len(batch)} episodes of {where}", heads, rows))
-    for name, text in {} if same else whom.items():
-        screen.print(f"  '{name}': compared with {text}", soft_wrap=True, markup=False)
+    same = len(set(comparators.values())) == 1
+    who = next(iter(comparators.values())) if same else "its comparator, named below"
+    screen.print(table(f"Where the policy differs from {who}, {episodes}", heads, rows))
+    for name, text in {} if same else comparators.items():
+        print_line(f"  '{name}': compared with {text}")
     screen.print(
         f"Below each level: the {TOP_BINS} context bins in which they differ most. Total variation: 0 is the same, 1 disjoint."
     )
-    if any(level.comparator is None for level in found):
+    if any(contrast.comparator is None for contrast in contrasts):
         screen.print(
             "about: an estimate, because the log has the probability of the taken action only; with few decisions it is rough, "
             "and which bins come first is partly chance."
         )
-    for path in written:
-        screen.print(f"written: {path}", soft_wrap=True)
 
 
 def _words(difference: Any, estimated: bool) -> list[str]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from aegis.cli import options
-from aegis.cli.exit_status import Terminated
-from aegis.cli.options import CompletedWord
-from aegis.cli.output import console, print_json
+from aegis.cli.exit_status import describe_kept_episodes, note_resumption
+from aegis.cli.output import print_json
 from aegis.errors import SettingError
 
 HANDOVER_PAGE = "report.html"
@@ -20,62 +18,39 @@ PAUSED = 4  # the exit code of a run whose gate is paused: its audit refused, an
 
 
 @click.command("handover")
-@click.option(
-    "--world",
-    type=CompletedWord("level world"),
-    metavar="NAME",
-    help="unified, additive, linear, plant or clinic.  [default: additive]",
-)
-@click.option("--preset", metavar="NAME", help="Parameters of the world that go together, as in 'aegis simulate'.")
-@click.option("--plant", metavar="MODULE:OBJECT", help="A plant of your own, in the place of a world; needs --legacy.")
+@options.word_option("--world", "level world", "{words}.  [default: additive]")
+@options.plant
 @click.option(
     "--legacy",
     metavar="SPEC",
     help="Who is in control first: one of the world's, such as sign:epsilon=0.3, or your own module:object.  [default: uniform]",
 )
-@click.option(
+@options.word_option(
     "--host",
-    type=CompletedWord("host"),
-    metavar="NAME",
-    help="Who proposes challengers: greedy, ncts, ucb, ids, pb, or your own policy folder or module:object.  [default: ncts]",
+    "host",
+    "Who proposes challengers: greedy, ncts, ucb, ids, pb, or your own policy folder or module:object.  [default: ncts]",
 )
 @click.option(
     "--gate", metavar="NAME", help="challenger, pac-bayes, or published (which is not a certificate).  [default: challenger]"
 )
 @click.option("--episodes", type=click.IntRange(min=1), help="[default: 1000]")
 @click.option("--seed", type=click.IntRange(min=0), help="Everything random follows from it.  [default: 1]")
-@click.option("--delta", type=float, help="Probability of any wrong handover, over the life of the gate.  [default: 0.05]")
-@click.option("--first", type=int, help="Episodes before challengers are frozen for the first time.")
-@click.option("--caps", metavar="W,W", help="How far challengers may differ from the legacy, such as 1.5,2,3 or 2,inf.")
-@click.option("--patience", type=float, help="How long to wait for a larger cap: 1.5 is half as long again.")
-@click.option("--floor", type=float, help="Share of decisions that a deployed policy leaves to the legacy.")
-@click.option(
-    "--mode",
-    type=CompletedWord("mode"),
-    metavar="NAME",
-    help="live, approve (shows what waits) or shadow (never flips).  [default: live]",
-)
-@click.option("--margin", multiple=True, metavar="[LEVEL=]GAIN", help="Gain that makes a switch worth it; repeatable.")
-@click.option("--gate-set", multiple=True, metavar="KEY=VALUE", help="Any setting of the gate (docs/handover.md); repeatable.")
-@click.option(
-    "--out", type=options.NamedPath(path_type=Path), metavar="FOLDER", help="Keeps the run, to go on from; and its files."
-)
-@click.option(
-    "--report", type=options.NamedPath(path_type=Path), metavar="FILE", help="Write the page. With --out: FOLDER/report.html."
-)
-@click.option(
+@options.gate_limits
+@options.word_option("--mode", "mode", "live, approve (shows what waits) or shadow (never flips).  [default: live]")
+@options.repeated_option("--margin", "[LEVEL=]GAIN", "Gain that makes a switch worth it; repeatable.")
+@options.gate_settings
+@options.path_option("--out", "FOLDER", "Keeps the run, to go on from; and its files.")
+@options.path_option("--report", "FILE", "Write the page. With --out: FOLDER/report.html.")
+@options.repeated_option(
     "--operator",
-    multiple=True,
-    metavar="ACTION[:LEVEL]",
-    help="What an operator says of the run in --out before it goes on: approve:LEVEL, revert:LEVEL, pause, resume, or live, ask "
-    "or shadow for the mode.",
+    "ACTION[:LEVEL]",
+    "What an operator says of the run in --out before it goes on: approve:LEVEL, revert:LEVEL, pause, resume, or live, ask or "
+    "shadow for the mode.",
 )
 @click.option("--who", help="Who says it.")
 @click.option("--why", help="And why.")
-@click.option(
-    "--ledger", type=options.NamedPath(path_type=Path), metavar="FOLDER", help="Where gates of a plant are counted, as looks are."
-)
-@click.option("--config", type=options.NamedPath(path_type=Path), metavar="FILE", help="A YAML file with these options by name.")
+@options.path_option("--ledger", "FOLDER", "Where gates of a plant are counted, as looks are.")
+@options.path_option("--config", "FILE", "A YAML file with these options by name.")
 @options.settings
 @options.as_json
 def command(
@@ -107,82 +82,74 @@ def command(
       aegis handover --config run.yaml
       aegis handover --config run.yaml --episodes 1200 --operator approve:inner --who ann --why "the trend holds"
     """
-    from aegis.cli.config import merge_request, parse_caps, parse_margins
+    from aegis.cli.config import merge_request, parse_margins
 
-    given = {
-        **typed,
-        "caps": None if caps is None else parse_caps(caps),
+    typed |= {
+        "caps": None if caps is None else list(options.parse_caps(caps)),
         "margin": parse_margins(margin),
         "set": options.parse_settings(overrides),
         "gate-set": options.parse_settings(gate_set, "--gate-set"),
     }
-    wanted = merge_request(given, config)
-    result = run_handover(wanted, as_json, parse_operator(operator, who, why, wanted.out))
+    request = merge_request(typed, config)
+    result = run_handover(request, as_json, parse_operator(operator, who, why, request.out))
     if as_json:
         print_json(result)
     return PAUSED if result["paused"] is not None else 0
 
 
-def parse_operator(said: tuple[str, ...], who: str | None, why: str | None, out: Path | None) -> list[Any]:
-    """Return what an operator says; SettingError unless somebody says it, with a reason, of a run that is kept."""
+def parse_operator(texts: tuple[str, ...], who: str | None, why: str | None, out: Path | None) -> list[Any]:
+    """Return the actions of an operator; SettingError unless they have a name, a reason, and a run that is kept."""
     from aegis.handover import OperatorAction
 
-    if not said:
+    if not texts:
         if who is not None or why is not None:
             raise SettingError("--who and --why belong to --operator: say what is to be done")
         return []
     if not who or not why:
-        raise SettingError("--operator is said by somebody for a reason: give --who and --why")
+        raise SettingError("--operator is said by a person for a reason: give --who and --why")
     if out is None:
         raise SettingError("--operator is about a run that is kept: name its folder with --out")
-    pairs = [text.partition(":") for text in said]
-    return [OperatorAction(action.strip(), who, why, 0, level.strip() or None) for action, _, level in pairs]
+    pairs = [text.partition(":") for text in texts]
+    return [
+        OperatorAction(action=action.strip(), who=who, why=why, episode=0, level=level.strip() or None)
+        for action, _, level in pairs
+    ]
 
 
-def run_handover(wanted: Any, quiet: bool, said: Sequence[Any] = ()) -> dict[str, Any]:
-    """Run what is asked for, show it unless quiet, write its page; return the result as plain data. said: by an operator."""
+def run_handover(request: Any, quiet: bool, actions: Sequence[Any] = ()) -> dict[str, Any]:
+    """Run a request, show it unless quiet, write its page; return the result as plain data. actions: of an operator."""
     from aegis.cli.handover_run import prepare_run, print_run, run_result
     from aegis.cli.live_view import watch_run
     from aegis.handover import count_gate, run_in_folder, summarise_run
 
-    page = wanted.report or (None if wanted.out is None else wanted.out / HANDOVER_PAGE)
+    out = request.out
+    page = request.report or (None if out is None else out / HANDOVER_PAGE)
     options.spare_inputs({"--report": page}, [])
-    with _resumable(wanted.out):
-        made = prepare_run(wanted)
-        gate = made.gate
-        with watch_run(gate, wanted.episodes, made.certificate, quiet) as watch:
-            if wanted.out is None:
-                count_gate(gate, wanted.about, wanted.ledger)
-                gate.advance(wanted.episodes, watch)
-                found = summarise_run(gate)
+    with note_resumption(lambda: _describe_kept(out)):
+        run = prepare_run(request)
+        with watch_run(run.gate, request.episodes, run.certificate, quiet) as watch:
+            if out is None:
+                count_gate(run.gate, request.about, request.ledger)
+                run.gate.advance(request.episodes, watch)
+                summary = summarise_run(run.gate)
             else:
-                found = run_in_folder(wanted.out, gate, wanted.episodes, wanted.about, watch, said, wanted.ledger)
-    result = run_result(made, found)
-    untouched = result["note"] is not None and not said
-    if page is not None and not (untouched and wanted.report is None):
+                summary = run_in_folder(out, run.gate, request.episodes, request.about, watch, actions, request.ledger)
+    result = run_result(run, summary)
+    untouched = result["note"] is not None and not actions
+    if page is not None and not (untouched and request.report is None):
         from aegis.report import write_handover_report
 
-        write_handover_report(gate, page, wanted.about, result["values"], made.certificate)
+        write_handover_report(run.gate, page, request.about, result["values"], run.certificate)
         result["report"] = str(page)
     if not quiet:
-        print_run(made, result, console())
+        print_run(run, result)
     return result
 
 
-@contextlib.contextmanager
-def _resumable(out: Path | None) -> Iterator[None]:
-    """Say, if what is inside is interrupted, from where the same command would go on."""
-    try:
-        yield
-    except (KeyboardInterrupt, Terminated) as stop:
-        kept = 0 if out is None else count_kept_episodes(out)
-        if out is None:
-            stop.add_note("nothing was kept; --out FOLDER keeps the run")
-        elif kept:
-            stop.add_note(f"{kept} episodes are kept in {out}, and the same command goes on from there")
-        else:
-            stop.add_note("no episodes were kept yet, so the same command starts from the beginning")
-        raise
+def _describe_kept(out: Path | None) -> str:
+    if out is None:
+        return "nothing was kept; --out FOLDER keeps the run"
+    return describe_kept_episodes(count_kept_episodes(out), out)
 
 
 def count_kept_episodes(folder: Path) -> int:

@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from aegis.cli import options
-from aegis.cli.output import console, print_json, table
+from aegis.cli.output import console, print_json, print_line, table
 
 if TYPE_CHECKING:
     from aegis.logs import Draft
-    from aegis.problem import Level, Problem
+    from aegis.problem import Level
 
 INCOMPLETE = 2  # the exit code of a draft that a problem file cannot be made of yet
 
 
 @click.command("init")
 @click.argument("log", nargs=-1, required=True, type=options.LogPath())
-@click.option("--out", type=options.NamedPath(path_type=Path), metavar="FILE", help="Gets the draft. Default: print it.")
+@options.path_option("--out", "FILE", "Gets the draft. Default: print it.")
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @click.option(
     "--rows", type=click.IntRange(min=1), default=200_000, show_default=True, help="How many rows, from the first on, to look at."
 )
-@click.option(
-    "--action",
-    "actions",
-    multiple=True,
-    metavar="COLUMN",
-    help="A column that is an action; repeatable. Default: guess by names.",
-)
-@click.option(
-    "--propensity",
-    "propensities",
-    multiple=True,
-    metavar="COLUMN",
-    help="The column with the probability (or density) of the action taken; with several actions ACTION=COLUMN, repeatable.",
+@options.repeated_option("--action actions", "COLUMN", "A column that is an action; repeatable. Default: guess by names.")
+@options.repeated_option(
+    "--propensity propensities",
+    "COLUMN",
+    "The column with the probability (or density) of the action taken; with several actions ACTION=COLUMN, repeatable.",
 )
 @options.as_json
 @click.pass_context
@@ -74,23 +66,22 @@ def command(
         if out.exists() and not force:
             raise OutputError(f"{out} exists; add --force to overwrite it, or name another file")
     draft = draft_problem(log, rows, actions, propensities)
-    # What is not complete is not kept: answering its questions means drafting again, and that should not need --force.
-    kept = None if draft.problem is None else out
-    if kept is not None:
-        write_text(kept, draft.text)
+    # An incomplete draft is not written: it is drafted again once its questions are answered, and that should not need --force.
+    target = None if draft.problem is None else out
+    if target is not None:
+        write_text(target, draft.text)
     if as_json:
         problem = None if draft.problem is None else dump_problem(draft.problem)
-        fields: dict[str, Any] = {"text": draft.text, "problem": problem, "notes": draft.notes, "questions": draft.questions}
-        fields["unused"] = dict(draft.unused)
-        print_json({"out": None if kept is None else str(kept), **fields})
+        fields = {"text": draft.text, "problem": problem, "notes": draft.notes, "questions": draft.questions}
+        print_json({"out": None if target is None else str(target), **fields, "unused": dict(draft.unused)})
     elif out is None:
         sys.stdout.write(draft.text)
     else:
-        _show(draft, kept)
+        _show(draft, target)
     if draft.problem is None:
         unwritten = "" if out is None else f"; {out} was not written"
-        said = _missing(draft, shown=out is not None and not as_json)
-        click.echo(f"aegis: the draft is not complete{unwritten}: {said}", err=True)
+        missing = _missing(draft, shown=out is not None and not as_json)
+        click.echo(f"aegis: the draft is not complete{unwritten}: {missing}", err=True)
         context.exit(INCOMPLETE)
 
 
@@ -110,36 +101,29 @@ def _missing(draft: Draft, shown: bool) -> str:
 
 
 def _show(draft: Draft, out: Path | None) -> None:
-    screen = console()
     if draft.problem is not None:
-        screen.print(
-            table("Drafted levels, outermost first", ["level", "action", "probabilities", "context"], _rows(draft.problem))
-        )
+        title, heads = "Drafted levels, outermost first", ["level", "action", "probabilities", "context"]
+        console().print(table(title, heads, [_row(level) for level in draft.problem.levels]))
         reward = draft.problem.reward
         wanted = "the less the better" if reward.goal == "minimise" else "the more the better"
-        summary = f"episode: {', '.join(draft.problem.episode)}; reward: {reward.column}, per {reward.per}, {wanted}"
-        screen.print(summary, soft_wrap=True, markup=False)
+        print_line(f"episode: {', '.join(draft.problem.episode)}; reward: {reward.column}, per {reward.per}, {wanted}")
     for name, why in draft.unused:
-        screen.print(f"not used: '{name}': {why}", soft_wrap=True, markup=False)
-    screen.print("To be decided by you:", soft_wrap=True)
+        print_line(f"not used: '{name}': {why}")
+    print_line("To be decided by you:")
     for number, question in enumerate(draft.questions, 1):
-        screen.print(f"{number:2d}. {question}", soft_wrap=True, markup=False)
+        print_line(f"{number:2d}. {question}")
     if out is not None:
-        screen.print(f"draft: {out}", soft_wrap=True, markup=False)
+        print_line(f"draft: {out}")
 
 
-def _rows(problem: Problem) -> list[list[str]]:
+def _row(level: Level) -> list[str]:
     from rich.markup import escape  # a column may be called [bold]
 
-    return [
-        [
-            escape(level.name),
-            escape(f"{level.actions.column} ({_size(level.actions)})"),
-            _probabilities(level),
-            escape(", ".join(variable.name for variable in level.context)) or "none",
-        ]
-        for level in problem.levels
-    ]
+    actions = level.actions
+    low, high = actions.limits if actions.continuous else (0.0, 0.0)
+    size = f"from {low:g} to {high:g}" if actions.continuous else f"{actions.count} values"
+    context = escape(", ".join(variable.name for variable in level.context)) or "none"
+    return [escape(level.name), escape(f"{actions.column} ({size})"), _probabilities(level), context]
 
 
 def _probabilities(level: Level) -> str:
@@ -148,9 +132,3 @@ def _probabilities(level: Level) -> str:
     if level.propensity.density:
         return "a density"
     return "of all actions" if level.propensity.full else "of the action taken"
-
-
-def _size(actions: Any) -> str:
-    """Return in words how many actions there are."""
-    low, high = actions.limits if actions.continuous else (0.0, 0.0)
-    return f"from {low:g} to {high:g}" if actions.continuous else f"{actions.count} values"

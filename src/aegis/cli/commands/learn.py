@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,39 +9,23 @@ import click
 from rich.markup import escape
 
 from aegis.cli import options
-from aegis.cli.options import CompletedWord
-from aegis.cli.output import console, print_json, table
+from aegis.cli.output import console, episode_progress, print_json, print_line, table
 
 if TYPE_CHECKING:
     from aegis.agents import Learned
-
-REWARDS_FOLDER = "rewards"  # the folder, inside the policy's, in which the reward models go along
 
 
 @click.command("learn")
 @click.argument("log", nargs=-1, required=True, type=options.LogPath())
 @options.problem
-@click.option(
-    "--out", required=True, type=options.NamedPath(path_type=Path), metavar="FOLDER", help="Gets the policy and its record."
-)
-@click.option(
-    "--kind",
-    type=CompletedWord("kind"),
-    default="greedy",
-    show_default=True,
-    metavar="NAME",
-    help="greedy, planned, capped or stepped.",
-)
+@options.path_option("--out", "FOLDER", "Gets the policy and its record.", required=True)
+@options.word_option("--kind", "kind", "{words}.", default="greedy", show_default=True)
 @click.option("--cap", type=float, default=2.0, show_default=True, help="W: a capped policy raises no probability more than so.")
 @click.option("--step", type=float, default=0.3, show_default=True, help="Share of decisions a stepped policy takes over.")
-@click.option("--scope", multiple=True, metavar="LEVEL", help="Levels the policy acts at; repeatable. Default: all.")
+@options.repeated_option("--scope", "LEVEL", "Levels the policy acts at; repeatable. Default: all.")
 @click.option("--fraction", type=float, default=0.5, show_default=True, help="Share of the episodes to learn from.")
-@click.option(
-    "--split",
-    "split_kind",
-    type=CompletedWord("split"),
-    metavar="KIND",
-    help="hash or time. Default: hash, or time if propensities move and the problem names a time.",
+@options.word_option(
+    "--split split_kind", "split", "{words}. Default: hash, or time if propensities move and the problem names a time.", "KIND"
 )
 @click.option("--particles", type=click.IntRange(min=1), default=16, show_default=True, help="Frozen draws of a planned policy.")
 @options.seed
@@ -53,15 +34,11 @@ def command(
     log: tuple[Path | str, ...],
     problem: Path,
     out: Path,
-    kind: str,
-    cap: float,
-    step: float,
     scope: tuple[str, ...],
     fraction: float,
     split_kind: str | None,
-    particles: int,
-    seed: int,
     as_json: bool,
+    **settings: Any,
 ) -> None:
     """Fit models to one side of the split of LOG, write a candidate policy into FOLDER, leave the other side for certification.
 
@@ -81,11 +58,11 @@ def command(
 
     if out.exists() and not out.is_dir():
         raise OutputError(f"--out {out} is a file; a policy is a folder: name a new one")
-    settings = CandidateSettings(kind, cap, particles, seed, step=step)
+    chosen = CandidateSettings(**settings)
     split = fraction if split_kind is None else Split(split_kind, fraction=fraction)
     source = Source(log, load_problem(problem))
-    with _progress(as_json) as report:
-        learned = learn(source, split, settings, scope or None, report=report)
+    with episode_progress(as_json) as report:
+        learned = learn(source, split, chosen, scope or None, report=report)
     record = save_learned(learned, out)
     if as_json:
         print_json({**{key: value for key, value in record.items() if key != "fingerprints"}, "out": str(out)})
@@ -94,39 +71,18 @@ def command(
 
 
 def save_learned(learned: Learned, out: Path) -> dict[str, Any]:
-    """Write the reward models, then the policy, whose record names them: what interrupts it cannot mix two of them up.
+    """Write the reward models, then the policy, whose record names them, so that an interruption cannot mix two of them up.
 
     Returns the record as it is stored.
     """
+    from aegis.api import REWARDS_SUBFOLDER
     from aegis.policies import policy_digest, save_policy
 
     rewards = learned.fitted.rewards
     record = {**learned.record, "rewards": policy_digest(rewards)}
-    save_policy(rewards, out / REWARDS_FOLDER, {"split": learned.split.describe()})
+    save_policy(rewards, out / REWARDS_SUBFOLDER, {"split": learned.split.describe()})
     save_policy(learned.policy, out, record)
     return record
-
-
-@contextlib.contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str, int], None] | None]:
-    """Yield what tells, on a terminal, how far a pass over the log is; the line is ended whatever happens."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    told = False
-
-    def report(stage: str, episodes: int) -> None:
-        nonlocal told
-        told = True
-        sys.stderr.write(f"\r\x1b[K{stage}: {episodes} episodes")  # the rest of a longer line before it is erased
-        sys.stderr.flush()
-
-    try:
-        yield report
-    finally:
-        if told:
-            sys.stderr.write("\n")
-            sys.stderr.flush()
 
 
 def _show(record: dict[str, Any], problem: Any, out: Path) -> None:
@@ -150,4 +106,4 @@ def _show(record: dict[str, Any], problem: Any, out: Path) -> None:
     )
     for warning in record["warnings"]:
         screen.print(f"[yellow]warning:[/yellow] {escape(warning)}")
-    screen.print(f"policy: {out}", soft_wrap=True)
+    print_line(f"policy: {out}")

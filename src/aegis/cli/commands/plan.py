@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from aegis.cli import options
-from aegis.cli.output import console, print_json, progress, table
-from aegis.errors import OutputError, SettingError
+from aegis.cli.output import console, print_json, print_line, print_paths, progress, table
+from aegis.errors import SettingError
 
 
 @click.command("plan")
@@ -27,38 +26,30 @@ from aegis.errors import OutputError, SettingError
 )
 @click.option("--typical", type=float, help="What the legacy earns (or costs) per decision. Default: the middle of the range.")
 @click.option("--decisions", type=int, help="Decisions of the level in one episode. Default: 1.")
-@click.option("--level", "levels", multiple=True, metavar="LEVEL", help="Plan for this level; repeatable. Default: all.")
+@options.repeated_option("--level levels", "LEVEL", "Plan for this level; repeatable. Default: all.")
 @click.option("--explore", default="0.05,0.1,0.2,0.5,1", show_default=True, metavar="RATES", help="Exploration rates to compare.")
 @click.option("--caps", default="1.5,2,3,inf", show_default=True, metavar="CAPS", help="Caps W of the candidate to compare.")
-@click.option("--delta", type=float, default=0.05, show_default=True, help="The risk, shared by all tests.")
+@options.delta_option("The risk, shared by all tests.")
 @click.option("--tests", type=int, help="How many claims share the risk. Default: the gain at one level, and each guard.")
 @click.option("--within", type=int, metavar="EPISODES", help="Look for the least exploration that is enough for so many.")
 @click.option("--policy", metavar="POLICY", help="The candidate, as for certify. Default: capped ones learned from the log.")
 @click.option("--whole", is_flag=True, help="Read all of LOG, which will not be certified, not only the side to learn from.")
-@click.option("--plot", type=options.NamedPath(path_type=Path), metavar="FILE", help="Draw the episodes (.svg).")
-@click.option("--ledger", type=options.NamedPath(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
+@options.path_option("--plot", "FILE", "Draw the episodes (.svg).")
+@options.ledger
 @options.seed
 @options.as_json
 def command(
     log: tuple[Path | str, ...],
     problem: Path,
-    gain: float | None,
-    loss: float | None,
-    spread: float | None,
-    typical: float | None,
-    decisions: int | None,
     levels: tuple[str, ...],
     explore: str,
     caps: str,
-    delta: float,
-    tests: int | None,
-    within: int | None,
     policy: str | None,
     whole: bool,
     plot: Path | None,
     ledger: Path | None,
-    seed: int,
     as_json: bool,
+    **assumed: Any,
 ) -> None:
     """Plan a study: after how many episodes would a gain be certified, at each level, exploration rate and cap?
 
@@ -72,124 +63,101 @@ def command(
       aegis plan --problem problem.yaml --gain 0.02 --spread 0.1
       aegis plan pilot.parquet --problem problem.yaml --level dose --within 500 --plot plan.svg
     """
-    from aegis.logs import Source, Split
+    from aegis.logs import Source
     from aegis.problem import load_problem
     from aegis.report import draw_plan
     from aegis.validation import plan
 
-    if plot is not None and plot.suffix.lower() != ".svg":
-        raise OutputError(f"--plot {plot}: the picture is written as SVG; let its name end in .svg")
-    given = load_problem(problem)
-    source, split, candidate = None, None, None
+    options.check_svg_path(plot)
+    stated = load_problem(problem)
+    source, candidate, split = None, None, None
     if log:
-        source = Source(log, given)
-        if policy is not None:
-            from aegis.api import load_candidate
-
-            candidate = load_candidate(policy, given, levels or None)
-        split = None if whole else _split(source, candidate, Split)
-        if whole or (candidate is not None and not candidate.record.get("split")):  # certify would certify on what is read
-            from aegis.certificate import PLAN, record_result
-
-            asked = {"candidates": [] if policy is None else [{"name": policy, "digest": None}], "levels": list(levels)}
-            record_result(source, PLAN, asked, ledger)
+        source = Source(log, stated)
+        candidate, split = _read_pilot(source, policy, levels, whole, ledger)
     elif policy is not None or whole:
         raise SettingError(
             f"{'--policy' if policy is not None else '--whole'} needs the LOG of a pilot; give one, or leave it out"
         )
-    rates, limits = _numbers("--explore", explore), _numbers("--caps", caps)
-    total = len(levels or given.names) * len(limits) * (len(rates) + 1)
-    with progress(total, "planning", quiet=as_json) as told:
-        found = plan(
-            given,
+    rates, limits = (options.parse_numbers(*item, "0.1,0.5") for item in (("--explore", explore), ("--caps", caps)))
+    total = len(levels or stated.names) * len(limits) * (len(rates) + 1)
+    with progress(total, "planning", quiet=as_json) as report:
+        planned = plan(
+            stated,
             source,
-            gain=gain,
-            loss=loss,
-            spread=spread,
-            typical=typical,
-            decisions=decisions,
             levels=levels or None,
             explore=rates,
             caps=limits,
-            delta=delta,
-            tests=tests,
-            within=within,
             policy=candidate,
             split=split,
-            seed=seed,
-            report=lambda done, _: None if done > total else told(done, ""),
+            **assumed,
+            report=lambda done, _: None if done > total else report(done, ""),
         )
     if plot is not None:
-        draw_plan(found, plot)
+        draw_plan(planned, plot)
     if as_json:
-        print_json(found.plain())
+        print_json(planned.plain())
         return
-    _show(found, split is not None)
-    if plot is not None:
-        console().print(f"picture: {plot}", soft_wrap=True)
+    _show(planned, split is not None)
+    print_paths({"picture": plot})
 
 
-def _split(source: Any, candidate: Any, kind: Any) -> Any:
-    """Return the split whose prior side is read: the one that the policy was learned with, else that of `aegis learn`."""
-    record = {} if candidate is None else candidate.record
-    return source.with_cut(kind.of(record["split"]) if record.get("split") else kind())
+def _read_pilot(source: Any, policy: str | None, levels: tuple[str, ...], whole: bool, ledger: Path | None) -> tuple[Any, Any]:
+    """Return the candidate, and the split whose prior side is read: the policy's own, else that of `aegis learn`; None: all.
+
+    If certify would certify on what is read, the plan goes into the ledger as a result.
+    """
+    from aegis.api import load_candidate
+    from aegis.certificate import PLAN, record_result
+    from aegis.logs import Split
+
+    candidate = None if policy is None else load_candidate(policy, source.problem, levels or None)
+    recorded = None if candidate is None else candidate.record.get("split")
+    if whole or (candidate is not None and not recorded):
+        request = {"candidates": [] if policy is None else [{"name": policy, "digest": None}], "levels": list(levels)}
+        record_result(source, PLAN, request, ledger)
+    return candidate, None if whole else source.with_cut(Split.of(recorded) if recorded else Split())
 
 
-def _numbers(option: str, text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(word) for word in text.split(","))
-    except ValueError as error:
-        raise SettingError(f"{option} takes numbers with commas between them, such as 0.1,0.5; found '{text}'") from error
-
-
-def _show(found: Any, prior_only: bool) -> None:
-    screen = console()
-    if found.pilot_episodes is not None:
+def _show(plan: Any, prior_only: bool) -> None:
+    if plan.pilot_episodes is not None:
         side = "on the side to learn from; the rest of the log was not looked at" if prior_only else "of the whole log"
-        screen.print(f"Pilot: {found.pilot_episodes} episodes {side}.", soft_wrap=True)
-    for level in found.levels:
-        _show_level(found, level)
-    for sentence in found.assumed:
-        screen.print(f"assumed: {escape(sentence)}", soft_wrap=True)
-    if found.assumed:
-        screen.print("A plan is a forecast, not a certificate.", soft_wrap=True)
+        print_line(f"Pilot: {plan.pilot_episodes} episodes {side}.")
+    for level in plan.levels:
+        _show_level(plan, level)
+    for sentence in plan.assumed:
+        print_line(f"assumed: {sentence}")
+    if plan.assumed:
+        print_line("A plan is a forecast, not a certificate.")
 
 
-def _show_level(found: Any, level: Any) -> None:
-    screen, unit = console(), f" {found.unit}" if found.unit else ""
-    costly, what = ("exploring adds", "saving") if found.goal == "minimise" else ("exploring costs", "gain")
+def _show_level(plan: Any, level: Any) -> None:
+    unit = f" {plan.unit}" if plan.unit else ""
+    costly, what = ("exploring adds", "saving") if plan.goal == "minimise" else ("exploring costs", "gain")
     if level.rows:
-        risk = (
-            f"one test at risk {found.delta:g}"
-            if found.tests == 1
-            else f"one of {found.tests} tests, each at risk {found.delta:g}"
-        )
-        title = f"{level.level}: {found.unit_word} until half of all studies (nine in ten of them) have a certificate; {risk}"
-        screen.print(title, soft_wrap=True, style="bold")
-        screen.print(_pivot(level.rows, _episodes, f"{costly}{'' if level.cost_known else ' ≤'}{unit}"))
-        title = f"{level.level}: {what} over {level.comparator}{'; in' if unit else ''}{unit}"
-        screen.print(title, soft_wrap=True, style="bold")
-        screen.print(_pivot(level.rows, lambda row: f"{row.gain:.3g}"))
+        test = "one test" if plan.tests == 1 else f"one of {plan.tests} tests, each"
+        title = f"{level.level}: {plan.unit_word} until half of all studies (nine in ten of them) have a certificate; {test}"
+        print_line(f"{title} at risk {plan.delta:g}", "bold")
+        console().print(_pivot(level.rows, _episodes, f"{costly}{'' if level.cost_known else ' ≤'}{unit}"))
+        print_line(f"{level.level}: {what} over {level.comparator}{'; in' if unit else ''}{unit}", "bold")
+        console().print(_pivot(level.rows, lambda row: f"{row.gain:.3g}"))
     for note in level.notes:
-        screen.print(f"note: {escape(note)}", soft_wrap=True)
+        print_line(f"note: {note}")
     for why in dict.fromkeys(row.why for row in level.rows if row.why):
-        screen.print(f"-: {escape(why)}", soft_wrap=True)
+        print_line(f"-: {why}")
     if level.within is not None:
-        screen.print(_enough(found, level, unit), soft_wrap=True, style="bold")
-    elif found.wanted is not None and level.rows:
-        screen.print(
-            f"No rate and cap looked at has a certificate within {found.wanted} {found.unit_word}.", soft_wrap=True, style="bold"
-        )
+        print_line(_enough(plan, level, unit), "bold")
+    elif plan.wanted is not None and level.rows:
+        print_line(f"No rate and cap looked at has a certificate within {plan.wanted} {plan.unit_word}.", "bold")
 
 
-def _enough(found: Any, level: Any, unit: str) -> str:
+def _enough(plan: Any, level: Any, unit: str) -> str:
     row = level.within
     cap = "no cap" if math.isinf(row.cap) else f"cap {row.cap:g}"
-    end = f"has a certificate within {found.wanted} {found.unit_word} in nine of ten studies (in half of them by {row.episodes})"
+    end = f"has a certificate within {plan.wanted} {plan.unit_word} in nine of ten studies (in half of them by {row.episodes})"
     if row.explore is None:
         return f"{level.level}: the exploration in the log is enough: with {cap} a candidate {end}."
-    total = f"{row.total:.3g}{unit} in all over {row.likely} {found.unit_word}"
-    verb, of = ("adds", "to the mean cost") if found.goal == "minimise" else ("costs", "of the mean reward")
+    total = f"{row.total:.3g}{unit} in all over {row.likely} {plan.unit_word}"
+    verb, of = ("adds", "to the mean cost") if plan.goal == "minimise" else ("costs", "of the mean reward")
     amount = f"{'' if level.cost_known else 'at most '}{row.cost:.3g}{unit}"
     price = f"Exploring {verb} {amount} {of} of each of them, {total}"
     return f"{level.level}: with an exploration rate of {row.explore:.3g} and {cap} a candidate {end}. {price}."

@@ -9,45 +9,33 @@ import click
 
 from aegis.cli import options
 from aegis.cli.commands.store import store_option
-from aegis.cli.options import CompletedWord
 from aegis.cli.output import console
 from aegis.errors import SettingError
 
-SETTINGS = ("delta", "first", "patience", "floor", "mode")
-
 
 @click.command("serve")
-@click.option("--problem", type=click.Path(path_type=Path), metavar="FILE", help="The problem file, such as problem.yaml.")
+@options.optional_problem
 @store_option
 @click.option("--name", metavar="NAME", help="The name of the gate in its store.  [default: that of the problem file]")
 @click.option("--listen", default="127.0.0.1:8741", show_default=True, metavar="HOST:PORT", help="Where it answers.")
-@click.option(
-    "--mode",
-    type=CompletedWord("mode"),
-    metavar="NAME",
-    help="shadow (the legacy always acts), approve (an operator decides) or live.  [default: approve]",
+@options.word_option(
+    "--mode", "mode", "shadow (the legacy always acts), approve (an operator decides) or live.  [default: approve]"
 )
-@click.option(
-    "--host",
-    "learner",
-    type=CompletedWord("host"),
-    default="ncts",
-    show_default=True,
-    metavar="NAME",
-    help="Who proposes challengers; as in 'aegis handover'.",
+@options.word_option(
+    *("--host learner", "host", "Who proposes challengers; as in 'aegis handover'."), default="ncts", show_default=True
 )
-@click.option("--delta", type=float, help="Probability of any wrong handover, over the life of the gate.  [default: 0.05]")
-@click.option("--first", type=int, help="Episodes before challengers are frozen for the first time.")
-@click.option("--caps", metavar="W,W", help="How far challengers may differ from the legacy, such as 1.5,2,3 or 2,inf.")
-@click.option("--patience", type=float, help="How long to wait for a larger cap: 1.5 is half as long again.")
-@click.option("--floor", type=float, help="Share of decisions that a deployed policy leaves to the legacy.")
-@click.option("--gate-set", multiple=True, metavar="KEY=VALUE", help="Any setting of the gate (docs/handover.md); repeatable.")
+@options.gate_limits
+@options.gate_settings
 @click.option("--seed", type=click.IntRange(min=0), help="From which decisions are drawn.  [default: drawn once, and kept]")
 @click.option("--standby", is_flag=True, help="If another process serves this gate, wait and take over when it ends.")
 @click.option(
-    "--abandon-after", type=click.FloatRange(min=0, min_open=True), metavar="HOURS", help="Close episodes that never end."
+    "--abandon-after",
+    "abandon_hours",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="HOURS",
+    help="Close episodes that never end.",
 )
-@click.option("--allow-host", multiple=True, metavar="NAME", help="A name under which the service may be asked; repeatable.")
+@options.repeated_option("--allow-host", "NAME", "A name under which the service may be asked; repeatable.")
 @click.option(
     "--rate", type=click.FloatRange(min=1), default=2000.0, show_default=True, help="Requests of one caller per second."
 )
@@ -68,12 +56,7 @@ def command(
     caps: str | None,
     gate_set: tuple[str, ...],
     seed: int | None,
-    standby: bool,
-    abandon_after: float | None,
     allow_host: tuple[str, ...],
-    rate: float,
-    tls_cert: str | None,
-    tls_key: str | None,
     log_level: str,
     simulate: str | None,
     legacy: str,
@@ -82,7 +65,7 @@ def command(
     as_json: bool,
     **typed: Any,
 ) -> int:
-    """Serve a gate: a control system asks for decisions and reports what came of them; levels change hands once certified.
+    """Serve a gate: a control system asks for decisions and reports their outcomes; levels change hands once certified.
 
     \b
     Examples:
@@ -90,9 +73,7 @@ def command(
       aegis serve --problem problem.yaml --store postgresql://aegis@db/plant --listen 0.0.0.0:8741 --allow-host gate.plant.example
       aegis serve --simulate additive --mode live --episodes 400
     """
-    from aegis.cli.options import require_service
-
-    require_service()
+    options.require_extra("service", "the live gate")
     if (problem is None) == (simulate is None):
         raise SettingError(
             "give a problem file (--problem), or a world to simulate (--simulate), not both; to look around: "
@@ -100,42 +81,33 @@ def command(
         )
     if simulate is None and (episodes is not None or overrides):
         raise SettingError("--episodes and --set belong to --simulate")
-    from aegis.cli.gate_server import log_json_lines, make_service, run_beside_server, start_service
+    from aegis.cli.gate_server import ServerOptions, log_json_lines, make_service, run_beside_server, start_service
     from aegis.cli.simulated_controller import drive_gate, make_simulated_plant
+    from aegis.problem import load_problem
 
     log_json_lines(log_level)
-    where = address_of(listen)
+    host, port = parse_address(listen)
     plant = None if simulate is None else make_simulated_plant(simulate, legacy, options.parse_settings(overrides))
-    given = {word: value for word, value in typed.items() if value is not None}
-    if caps is not None:
-        from aegis.cli.config import parse_caps
-
-        given["caps"] = parse_caps(caps)
-    given |= options.parse_settings(gate_set, "--gate-set")
-    found = plant.problem if plant is not None else _problem(problem)
+    typed["caps"] = None if caps is None else list(options.parse_caps(caps))
+    settings = {key: value for key in options.GATE_KEYS if (value := typed.pop(key)) is not None}
+    settings |= options.parse_settings(gate_set, "--gate-set")
     gate = name or (simulate if problem is None else problem.stem) or "gate"
-    hosts = () if allow_host == ("*",) else (*dict.fromkeys([*allow_host, where[0], "127.0.0.1", "localhost", "::1"]),)
-    service, server = make_service(
-        found, store, gate, given, seed, learner, where, hosts, rate, standby, abandon_after, tls_cert, tls_key
-    )
+    names = () if allow_host == ("*",) else (*dict.fromkeys([*allow_host, host, "127.0.0.1", "localhost", "::1"]),)
+    served = ServerOptions(host=host, port=port, names=names, **typed)
+    stated = plant.problem if plant is not None else load_problem(str(problem))
+    service, server = make_service(stated, store, gate, settings, seed, learner, served)
     start_service(service)
-    shown = f"http{'s' if tls_cert else ''}://{where[0] if where[0] != '0.0.0.0' else 'localhost'}:{where[1]}"
-    console(to_stderr=True).print(f"gate '{gate}' at {shown} (store {service.live.database.shown}); stop it with Ctrl-C")
+    url = f"http{'s' if served.tls_cert else ''}://{host if host != '0.0.0.0' else 'localhost'}:{port}"
+    console(to_stderr=True).print(f"gate '{gate}' at {url} (store {service.live.database.shown}); stop it with Ctrl-C")
     if plant is None:
         server.run()
         return 0
-    return run_beside_server(server, lambda: drive_gate(plant, shown, service, episodes, as_json))
+    return run_beside_server(server, lambda: drive_gate(plant, url, service, episodes, as_json))
 
 
-def address_of(listen: str) -> tuple[str, int]:
+def parse_address(listen: str) -> tuple[str, int]:
     """Return host and port; SettingError if it is none."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit() or not 0 <= int(port) < 65536:
         raise SettingError(f"--listen is HOST:PORT, such as 127.0.0.1:8741, found {listen!r}")
     return host.strip("[]"), int(port)
-
-
-def _problem(path: Path | None) -> Any:
-    from aegis.problem import load_problem
-
-    return load_problem(str(path))

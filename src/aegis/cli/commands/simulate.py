@@ -9,22 +9,15 @@ from typing import Any
 import click
 
 from aegis.cli import options
-from aegis.cli.exit_status import note_kept_episodes
-from aegis.cli.options import CompletedWord
-from aegis.cli.output import console, print_json, progress
+from aegis.cli.exit_status import describe_kept_episodes, note_resumption
+from aegis.cli.output import console, print_json, print_line, progress
+from aegis.errors import SettingError, check_choice
 
 MOST_PARTICLES = 10_000
 
 
 @click.command("simulate")
-@click.option(
-    "--world",
-    type=CompletedWord("world"),
-    default="additive",
-    show_default=True,
-    metavar="NAME",
-    help="unified, additive, linear, plant, clinic or dosing.",
-)
+@options.word_option("--world", "world", "{words}.", default="additive", show_default=True)
 @click.option("--preset", metavar="NAME", help="Parameters that go together: stress, quadratic, linear or heteroscedastic.")
 @click.option("--shift", metavar="NAME", help="Simulate the world after a distribution shift: T, N_Q or U.")
 @click.option("--legacy", default="uniform", show_default=True, metavar="SPEC", help="For example natural or sign:epsilon=0.3.")
@@ -35,7 +28,7 @@ MOST_PARTICLES = 10_000
     "aegis_cts, aegis_handover, flat_joint, icts_type1, icts_type2, nested_nig, greedy_nig, ucb_nig, lcb_nig, ids_nig, "
     "d_optimal_nig, top_k_nig, mix_nig or nested_poly; docs/agents.md tells them apart.",
 )
-@click.option("--scope", multiple=True, metavar="LEVEL", help="Levels the agent controls; repeatable. Default: all.")
+@options.repeated_option("--scope", "LEVEL", "Levels the agent controls; repeatable. Default: all.")
 @click.option("--episodes", type=click.IntRange(min=1), default=200, show_default=True, help="How many to simulate.")
 @click.option(
     "--particles",
@@ -46,9 +39,7 @@ MOST_PARTICLES = 10_000
 @click.option("--temper", type=float, help="Power of the agent's likelihood: 1 is Bayes, below 1 it learns more cautiously.")
 @click.option("--nodes", type=int, help="Quadrature nodes per number with which the agent integrates over contexts.")
 @click.option("--propensities", type=click.Choice(["full", "taken"]), default="full", show_default=True, help="What is logged.")
-@click.option(
-    "--out", required=True, type=options.NamedPath(path_type=Path), metavar="FOLDER", help="Gets log.parquet and problem.yaml."
-)
+@options.path_option("--out", "FOLDER", "Gets log.parquet and problem.yaml.", required=True)
 @options.seed
 @options.settings
 @options.as_json
@@ -60,15 +51,12 @@ def command(
     agent: str | None,
     scope: tuple[str, ...],
     episodes: int,
-    particles: int | None,
-    features: str | None,
-    temper: float | None,
-    nodes: int | None,
     propensities: str,
     out: Path,
     seed: int,
     overrides: tuple[str, ...],
     as_json: bool,
+    **changes: Any,
 ) -> None:
     """Write the log of a simulated plant into FOLDER, with its problem.yaml.
 
@@ -82,40 +70,33 @@ def command(
       aegis simulate --world additive --set f_a=1 --agent nested_cts --scope inner --out run/
       aegis simulate --world unified --shift N_Q --episodes 500 --out shifted/
     """
-    from aegis.errors import SettingError
+    from aegis.api import load_world
     from aegis.policies import with_incumbent
-    from aegis.worlds import make_world
 
     settings = options.parse_settings(overrides)
-    for name in ("preset", "shift"):
-        if name in settings:
-            raise SettingError(f"--set changes parameters of the world; write --{name} {settings[name]} instead")
-    plant = make_world(world, preset=preset, shift=shift, **settings)
+    plant = load_world(world, settings, preset, shift)
     behaviour = plant.legacy(legacy)
     about: dict[str, Any] = {"world": world, "preset": preset, "shift": shift, "settings": settings, "legacy": legacy}
     about["propensities"] = propensities
-    stated = plant.problem if agent is not None else with_incumbent(plant.problem, behaviour)
-    problem = _logged_problem(stated, propensities)
-    asked = {"scope": scope, "particles": particles, "features": features, "temper": temper, "nodes": nodes}
     if agent is not None:
-        chosen = _agent(agent, plant.problem, particles, features, temper, nodes)
-        summary = _agent_run(plant, behaviour, chosen, scope, episodes, seed, problem, out, about, as_json)
+        problem = _logged_problem(plant.problem, propensities)
+        online = _make_online(plant, behaviour, agent, scope, seed, changes)
+        summary = _run_agent(online, episodes, problem, out, about, as_json)
     else:
         from aegis.cli.legacy_log import write_legacy_log
 
-        given = [f"--{name}" for name, value in asked.items() if value is not None and value != ()]
-        if given:
-            raise SettingError(f"{', '.join(given)}: what an agent does; name one with --agent")
+        superfluous = [f"--{name}" for name, value in {"scope": scope or None, **changes}.items() if value is not None]
+        if superfluous:
+            raise SettingError(f"{', '.join(superfluous)}: what an agent does; name one with --agent")
+        problem = _logged_problem(with_incumbent(plant.problem, behaviour), propensities)
         with progress(episodes, "simulating", as_json) as report:
             summary = write_legacy_log(out, plant, behaviour, episodes, seed, problem, about, report)
     if as_json:
         print_json(summary)
         return
-    screen = console()
-    screen.print(
-        f"{episodes} episodes of '{world}' under {agent or legacy}: mean reward per decision {summary['mean_reward']:.4f}"
-    )
-    screen.print(f"log:     {out / 'log.parquet'}\nproblem: {out / 'problem.yaml'}", soft_wrap=True)
+    mean = f"mean reward per decision {summary['mean_reward']:.4f}"
+    console().print(f"{episodes} episodes of '{world}' under {agent or legacy}: {mean}")
+    print_line(f"log:     {out / 'log.parquet'}\nproblem: {out / 'problem.yaml'}")
 
 
 def _logged_problem(problem: Any, propensities: str) -> Any:
@@ -128,44 +109,34 @@ def _logged_problem(problem: Any, propensities: str) -> Any:
     return replace(problem, levels=levels)
 
 
-def _agent(name: str, problem: Any, particles: int | None, features: str | None, temper: float | None, nodes: int | None) -> Any:
-    """Return an agent of the table with what the options change about it."""
-    from aegis.agents import AGENTS
-    from aegis.errors import SettingError, check_choice
+def _make_online(plant: Any, behaviour: Any, name: str, scope: tuple[str, ...], seed: int, changes: dict[str, Any]) -> Any:
+    """Return an agent of the table on a plant. changes: particles, features, temper and nodes, None for the agent's own."""
+    from aegis.agents import AGENTS, make_online
     from aegis.planning import default_integration
 
     check_choice(name, AGENTS, "agent")
     agent = AGENTS[name]
-    if features is not None and agent.model.structure == "cells":
+    model = {name: changes[name] for name in ("features", "temper") if changes[name] is not None}
+    if "features" in model and agent.model.structure == "cells":
         raise SettingError(f"agent '{name}' keeps a table of the reward by actions, without features; leave out --features")
-    if particles is not None:
-        agent = agent.with_particles(particles)
-    model: dict[str, Any] = {key: value for key, value in (("features", features), ("temper", temper)) if value is not None}
-    agent = replace(agent, model=replace(agent.model, **model))
-    return (
-        agent
-        if nodes is None
-        else replace(agent, integration=replace(agent.integration or default_integration(problem), nodes=nodes))
-    )
+    if changes["particles"] is not None:
+        agent = agent.with_particles(changes["particles"])
+    integration = agent.integration or default_integration(plant.problem)
+    if changes["nodes"] is not None:
+        integration = replace(integration, nodes=changes["nodes"])
+    agent = replace(agent, model=replace(agent.model, **model), integration=integration)
+    return make_online(plant, agent, seed, behaviour, scope or None)
 
 
-def _agent_run(
-    plant: Any,
-    behaviour: Any,
-    agent: Any,
-    scope: tuple[str, ...],
-    episodes: int,
-    seed: int,
-    problem: Any,
-    out: Path,
-    about: dict[str, Any],
-    quiet: bool,
-) -> dict[str, Any]:
-    from aegis.agents import make_online, run_to
-    from aegis.planning import default_integration
+def _run_agent(online: Any, episodes: int, problem: Any, out: Path, about: dict[str, Any], quiet: bool) -> dict[str, Any]:
+    """Run an agent, kept in a folder step by step, and return the summary."""
+    from aegis.agents import checkpoint_episode, run_to
 
-    online = make_online(plant, agent, seed, behaviour, scope or None)
-    with progress(episodes, agent.name, quiet) as report, note_kept_episodes(out):
+    agent = online.agent
+    with (
+        progress(episodes, agent.name, quiet) as report,
+        note_resumption(lambda: describe_kept_episodes(checkpoint_episode(out), out)),
+    ):
         result = run_to(out, online, episodes, about, problem, progress=lambda done, mean: report(done, f"reward {mean:.3f}"))
     tail = result.means[-max(1, episodes // 4) :]
     return {
@@ -173,9 +144,9 @@ def _agent_run(
         "agent": agent.name,
         "features": agent.model.features,
         "temper": agent.model.temper,
-        "nodes": (agent.integration or default_integration(plant.problem)).nodes,
+        "nodes": agent.integration.nodes,
         "scope": sorted(online.scope),
-        "seed": seed,
+        "seed": online.seed,
         "episodes": episodes,
         "mean_reward": float(result.means.mean()),
         "mean_reward_last_quarter": float(tail.mean()),

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from aegis.cli import options
-from aegis.cli.output import console, print_json
+from aegis.cli.output import console, print_json, print_line
+from aegis.errors import InputError, SettingError, check_choice
 
 store_option = click.option(
     "--store", default="gate.sqlite", show_default=True, metavar="STORE", help="A file, or postgresql://USER@HOST/NAME."
@@ -16,12 +17,8 @@ store_option = click.option(
 
 
 def open_store(store: str, check: bool = True) -> Any:
-    """Return the database of a store, which is closed when the command ends; InputError if it is not there or of another
-    release."""
-    from aegis.cli.options import require_service
-    from aegis.errors import InputError
-
-    require_service()
+    """Return the database of a store, closed when the command ends; InputError if it is missing or of another release."""
+    options.require_extra("service", "the live gate")
     from aegis.service import Database
 
     database = Database.at(store)
@@ -69,29 +66,25 @@ def verify_store(store: str, as_json: bool) -> int:
     database = open_store(store)
     from aegis.service import check_gate, list_gates
 
-    found = []
+    gates = []
     for gate in list_gates(database):
-        records, kept = check_gate(database, gate)
-        found.append({"gate": gate, "records": records, "challengers": kept})
+        records, challengers = check_gate(database, gate)
+        gates.append({"gate": gate, "records": records, "challengers": challengers})
     if as_json:
-        print_json({"gates": found})
+        print_json({"gates": gates})
         return 0
-    for item in found:
-        shown = (
-            f"gate '{item['gate']}': {item['records']} records, the chain is whole; {item['challengers']} challengers, as frozen"
-        )
-        console().print(shown, soft_wrap=True)
-    if not found:
-        console().print("the store holds no gate yet")
+    for item in gates:
+        chain = f"{item['records']} records, the chain is whole"
+        print_line(f"gate '{item['gate']}': {chain}; {item['challengers']} challengers, as frozen")
+    if not gates:
+        print_line("the store holds no gate yet")
     return 0
 
 
 @command.command("export")
 @store_option
 @click.option("--name", metavar="NAME", help="Which gate.  [default: the only one]")
-@click.option(
-    "--out", required=True, type=options.NamedPath(path_type=Path), metavar="FOLDER", help="Gets the log and the challenges."
-)
+@options.path_option("--out", "FOLDER", "Gets the log and the challenges.", required=True)
 @options.as_json
 def export_store(store: str, name: str | None, out: Path, as_json: bool) -> int:
     """Write what a gate has counted as a log, with its problem file and the challenges that it put in control.
@@ -101,45 +94,42 @@ def export_store(store: str, name: str | None, out: Path, as_json: bool) -> int:
       aegis certify out/log.parquet --problem out/problem.yaml --policy out/challenges/1-dose-3
     """
     database = open_store(store)
-    from aegis.service import export_gate as written
+    from aegis.service import export_gate
 
-    found = written(database, choose_gate(database, name), out)
+    export = export_gate(database, choose_gate(database, name), out)
     if as_json:
-        print_json(found)
+        print_json(export)
         return 0
-    console().print(f"{found['episodes']} episodes in {out}")
-    for item in found["certificates"]:
+    console().print(f"{export['episodes']} episodes in {out}")
+    for item in export["certificates"]:
         again = f"aegis certify {out}/log.parquet --problem {out}/problem.yaml --policy {out}/{item['folder']}"
-        console().print(f"  level '{item['level']}': {again}", soft_wrap=True)
+        print_line(f"  level '{item['level']}': {again}")
     return 0
 
 
 def choose_gate(database: Any, name: str | None) -> str:
     """Return the gate that is meant: the one that is named, or the only one."""
-    from aegis.errors import SettingError, check_choice
     from aegis.service import list_gates
 
-    found = list_gates(database)
+    gates = list_gates(database)
     if name is not None:
-        check_choice(name, found, "gate")
+        check_choice(name, gates, "gate")
         return name
-    if len(found) != 1:
-        raise SettingError(f"the store holds {len(found)} gates ({', '.join(found) or 'none'}): name one with --name")
-    return found[0]
+    if len(gates) != 1:
+        raise SettingError(f"the store holds {len(gates)} gates ({', '.join(gates) or 'none'}): name one with --name")
+    return gates[0]
 
 
 @command.command("backup")
 @store_option
-@click.option(
-    "--out", required=True, type=options.NamedPath(path_type=Path), metavar="FILE", help="Such as gate-backup.jsonl.gz."
-)
+@options.path_option("--out", "FILE", "Such as gate-backup.jsonl.gz.", required=True)
 @options.as_json
 def backup_store(store: str, out: Path, as_json: bool) -> int:
     """Write everything in a store into one file; the gate may go on meanwhile."""
     database = open_store(store)
-    from aegis.service import write_backup as written
+    from aegis.service import write_backup
 
-    rows = written(database, out)
+    rows = write_backup(database, out)
     if as_json:
         print_json({"rows": rows, "file": str(out)})
     else:
@@ -154,9 +144,9 @@ def backup_store(store: str, out: Path, as_json: bool) -> int:
 def restore_store(store: str, file: Path, as_json: bool) -> int:
     """Fill a new store from a backup; also the way from SQLite to PostgreSQL and back."""
     database = open_store(store, check=False)
-    from aegis.service import restore_backup as filled
+    from aegis.service import restore_backup
 
-    rows = filled(database, file)
+    rows = restore_backup(database, file)
     if as_json:
         print_json({"rows": rows, "store": database.shown})
     else:

@@ -51,14 +51,14 @@ def list_tokens_command(store: str, as_json: bool) -> int:
     database = open_store(store)
     from aegis.service import list_tokens
 
-    found = list_tokens(database)
+    tokens = list_tokens(database)
     if as_json:
-        print_json({"tokens": [{"name": t.name, "role": t.role, "made": t.made, "revoked": t.revoked} for t in found]})
+        print_json({"tokens": [{"name": t.name, "role": t.role, "made": t.made, "revoked": t.revoked} for t in tokens]})
         return 0
-    for token in found:
+    for token in tokens:
         state = "" if token.revoked is None else f", revoked {token.revoked}"
         console().print(f"{token.name}: {token.role}, made {token.made}{state}")
-    if not found:
+    if not tokens:
         console().print("no tokens: the gate listens on this machine only, and lets everybody on it do everything")
     return 0
 

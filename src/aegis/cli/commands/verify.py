@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from aegis.cli import options
-from aegis.cli.output import console, print_json
-from aegis.errors import PolicyError
+from aegis.cli.output import print_json, print_line
+from aegis.errors import PolicyError, pluralise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +24,11 @@ MOST_DIFFERENCES = 20  # differences on the screen
 @click.command("verify")
 @click.argument("certificate", type=click.Path(path_type=Path))
 @click.argument("log", nargs=-1, required=True, type=options.LogPath())
-@click.option(
-    "--policy",
-    "references",
-    multiple=True,
-    metavar="POLICY",
-    help="Where the policies are now, in the certificate's order, also FOLDER/module:object; by default where they were when it "
-    "was issued.",
+@options.repeated_option(
+    "--policy references",
+    "POLICY",
+    "Where the policies are now, in the certificate's order, also FOLDER/module:object; by default where they were when it was "
+    "issued.",
 )
 @click.option(
     "--problem",
@@ -63,31 +61,29 @@ def command(
     places = list(references) or [item["reference"] for item in stated]
     if len(places) != len(stated) or not all(places):
         names = ", ".join(item["name"] for item in stated)
-        count = "1 candidate" if len(stated) == 1 else f"{len(stated)} candidates"
+        count = pluralise(len(stated), "candidates")
         raise InputError(f"{certificate}: speaks of {count} ({names}); name each with --policy, in this order")
     specified = stated_problem(content, str(certificate)) if problem is None else load_problem(problem)
     scope = content["settings"]["scopes"][0] if content["settings"]["asked"] else None
     candidates = [_candidate(reference, specified, scope, bool(references)) for reference in places]
-    given = content["settings"].get("incumbent")
-    incumbent = None if given is None else _candidate(given["reference"], specified, None, False)
-    found = verify(content, Source(log, specified), candidates, incumbent)
+    stated_incumbent = content["settings"].get("incumbent")
+    incumbent = None if stated_incumbent is None else _candidate(stated_incumbent["reference"], specified, None, False)
+    verification = verify(content, Source(log, specified), candidates, incumbent)
     if as_json:
-        print_json(
-            {"holds": found.holds, "differences": [item.plain() for item in found.differences], "notes": list(found.notes)}
-        )
-        return 0 if found.holds else BROKEN
-    screen = console()
-    if found.holds:
-        screen.print(f"Verified: {certificate} was found again bit for bit.", style="bold green", soft_wrap=True)
-        screen.print(content["summary"]["sentence"], soft_wrap=True)
+        differences = [item.plain() for item in verification.differences]
+        print_json({"holds": verification.holds, "differences": differences, "notes": list(verification.notes)})
+        return 0 if verification.holds else BROKEN
+    if verification.holds:
+        print_line(f"Verified: {certificate} was found again bit for bit.", "bold green")
+        print_line(content["summary"]["sentence"])
     else:
-        first, *rest = difference_lines(found, certificate)
-        screen.print(first, style="bold red", soft_wrap=True)
+        first, *rest = difference_lines(verification, certificate)
+        print_line(first, "bold red")
         for line in rest:
-            screen.print(f"  {line}", soft_wrap=True, markup=False)
-    for note in found.notes:
-        screen.print(f"note: {note}", soft_wrap=True)
-    return 0 if found.holds else BROKEN
+            print_line(f"  {line}")
+    for note in verification.notes:
+        print_line(f"note: {note}")
+    return 0 if verification.holds else BROKEN
 
 
 def _candidate(reference: str, problem: Problem, scope: Sequence[str] | None, named: bool) -> Candidate:
@@ -106,9 +102,9 @@ def _candidate(reference: str, problem: Problem, scope: Sequence[str] | None, na
         ) from error
 
 
-def difference_lines(found: Verification, certificate: Path) -> list[str]:
+def difference_lines(verification: Verification, certificate: Path) -> list[str]:
     """Return lines on what differs: the causes alone, and how much follows from them; results only if nothing explains them."""
-    causes, results = found.causes, found.results
+    causes, results = verification.causes, verification.results
     shown = causes or results
     things = sum(not item.detail for item in shown)
     lines = [f"Not verified: {'1 thing differs' if things == 1 else f'{things} things differ'} from {certificate}."]
@@ -117,7 +113,7 @@ def difference_lines(found: Verification, certificate: Path) -> list[str]:
         lines.append(f"and {len(shown) - MOST_DIFFERENCES} more: --json lists them")
     if not causes:
         lines.append("Log, policies, problem and settings are those of the certificate: it does not follow from them.")
-    elif found.same_numbers:
+    elif verification.same_numbers:
         but = ", but for the path of the bound on its way through the log" if results else ""
         lines.append(f"Every number is the same{but}.")
     else:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from aegis.files import write_text
-from aegis.report.svg import Axis, diamond, label, line, tag
+from aegis.report.svg import Axis, diamond, label, line, tag, write_svg
 
 if TYPE_CHECKING:
     from aegis.comparison import Comparison, Quantity
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 WIDTH, LEFT, RIGHT = 980.0, 400.0, 850.0
 HEAD, STEP, FOOT = 56.0, 19.0, 40.0  # of a panel: above its lines, between two of them, below
 STANDARD_ERRORS = 2.0  # standard errors on each side of an estimate
-SPACE = "http://www.w3.org/2000/svg"
 STYLE = (
     "text{font:12px sans-serif;fill:#222}.title{font-weight:bold;font-size:13px}.axis{stroke:#ccc}.legacy{stroke:#222;"
     "stroke-dasharray:3 3}.certificate{stroke:#1a7f37;fill:#1a7f37;stroke-width:3}text.certificate{stroke:none;font-weight:bold}"
@@ -37,49 +35,38 @@ class MethodMark:
     spread: float | None = None
 
 
-def draw_comparison(found: Comparison, path: Path) -> None:
+def draw_comparison(comparison: Comparison, path: Path) -> None:
     """Write the picture as SVG: a panel of gains, with the legacy at 0, and one of values, with the legacy at its mean."""
-    worst = "cost" if found.goal == "minimise" else "value"
-    unit = f", {found.unit}" if found.unit else ""
-    rightwards = found.goal == "maximise"
+    worst = "cost" if comparison.goal == "minimise" else "value"
+    unit = f", {comparison.unit}" if comparison.unit else ""
+    rightwards = comparison.goal == "maximise"
     panels = [
-        (f"gain over the comparator{unit}", method_marks(found, "gain"), 0.0, True),
-        (f"{worst}{unit}", method_marks(found, "value"), (found.incumbent or found.legacy).value, rightwards),
+        (f"gain over the comparator{unit}", method_marks(comparison, "gain"), 0.0, True),
+        (f"{worst}{unit}", method_marks(comparison, "value"), (comparison.incumbent or comparison.legacy).value, rightwards),
     ]
     shapes, top = [], 0.0
     for title, marks, legacy, better_right in panels:
         shapes.append(tag("g", *_panel(title, marks, legacy, better_right), transform=f"translate(0 {top:g})"))
         top += _height(marks)
-    told = "Green: certificates, from the bound towards better. Grey: estimates with two standard errors. Dashed: none of these."
+    words = "Green: certificates, from the bound towards better. Grey: estimates with two standard errors. Dashed: neither."
     more = (
         "Vertical line: the comparator. A line over the whole width begins outside, at the number beside it. The truth is not "
         "known."
     )
-    whole = tag(
-        "svg",
-        tag("title", f"Methods compared: {found.candidate} at {' + '.join(found.scope)}"),
-        tag("desc", f"{told} {more}"),
-        tag("style", STYLE),
-        tag("rect", x=0, y=0, width=WIDTH, height=top + FOOT, fill="#fff"),
-        *shapes,
-        label(20.0, top + 12.0, told, "estimate", "start"),
-        label(20.0, top + 29.0, more, "estimate", "start"),
-        xmlns=SPACE,
-        viewBox=f"0 0 {WIDTH:g} {top + FOOT:g}",
-        role="img",
-    )
-    write_text(path, str(whole) + "\n")
+    shapes += [label(20.0, top + 12.0, words, "estimate", "start"), label(20.0, top + 29.0, more, "estimate", "start")]
+    title = f"Methods compared: {comparison.candidate} at {' + '.join(comparison.scope)}"
+    write_svg(path, (WIDTH, top + FOOT), title, f"{words} {more}", STYLE, *shapes)
 
 
-def method_marks(found: Comparison, what: Quantity) -> list[MethodMark]:
+def method_marks(comparison: Comparison, what: Quantity) -> list[MethodMark]:
     """Return the lines of a panel: certificates first, then estimates, then nominal bounds."""
-    certificates = [MethodMark(item.method, "certificate", item.value) for item in found.certificates if item.what == what]
+    certificates = [MethodMark(item.method, "certificate", item.value) for item in comparison.certificates if item.what == what]
     estimates = [
-        MethodMark(item.method, "estimate", item.value, STANDARD_ERRORS * item.error)
-        for item in found.estimates
+        MethodMark(method=item.method, kind="estimate", value=item.value, spread=STANDARD_ERRORS * item.error)
+        for item in comparison.estimates
         if item.what == what
     ]
-    others = [MethodMark(item.method, "nominal", item.value) for item in found.others if item.what == what]
+    others = [MethodMark(item.method, "nominal", item.value) for item in comparison.others if item.what == what]
     return [*certificates, *estimates, *others]
 
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 SHOWN_BINS = 12  # bins drawn for each level
 
 
-def draw_contrast(found: list[LevelContrast], problem: Problem, path: Path) -> None:
+def draw_contrast(contrasts: list[LevelContrast], problem: Problem, path: Path) -> None:
     """Write one row of two charts for each level; the format follows the ending of the file's name."""
     from aegis.errors import OutputError
 
-    figure = _figure(found, problem)
+    figure = _figure(contrasts, problem)
     kinds = figure.canvas.get_supported_filetypes()
     kind = path.suffix.lower().lstrip(".")
     if kind not in kinds:
@@ -27,12 +27,12 @@ def draw_contrast(found: list[LevelContrast], problem: Problem, path: Path) -> N
         figure.savefig(aside, format=kind, dpi=120)
 
 
-def _figure(found: list[LevelContrast], problem: Problem) -> Any:
+def _figure(contrasts: list[LevelContrast], problem: Problem) -> Any:
     from matplotlib.figure import Figure  # not pyplot: no window, no global state
 
-    figure = Figure(figsize=(10, 3.2 * len(found)), layout="constrained")
-    axes = figure.subplots(len(found), 2, squeeze=False)
-    for (left, right), level in zip(axes, found, strict=True):
+    figure = Figure(figsize=(10, 3.2 * len(contrasts)), layout="constrained")
+    axes = figure.subplots(len(contrasts), 2, squeeze=False)
+    for (left, right), level in zip(axes, contrasts, strict=True):
         actions = problem.level(level.level).actions
         places = range(actions.count)
         left.bar([place + 0.2 for place in places], level.policy, width=0.4, label="policy")

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from aegis.report.numbers import DOWN, Amounts, format_brief, format_count
-from aegis.report.svg import Axis, diamond, label, line, picture, polyline, rectangle, tag
+from aegis.report.numbers import DOWN, Amounts, format_count
+from aegis.report.svg import Axis, diamond, frame, label, line, picture, polyline, rectangle, tag
 
 BAR_WIDTH, BAR_HEIGHT = 240.0, 40.0
-
 BAR_TOP, BAR_BOTTOM, BAR_MIDDLE = 5.0, 25.0, 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class GainFigures:
-    """What is known of a gain; a bound of a refused result is left out by who makes this."""
+    """The known numbers of a gain; of a refused result it has no bound."""
 
     lower: float | None
     estimate: float | None
@@ -42,25 +41,25 @@ def gain_bar(name: str, title: str, gain: GainFigures, axis: Axis, amounts: Amou
         return Markup("")
     zero = axis(0.0)
     shapes: list[Markup] = [line(zero, 2, zero, BAR_BOTTOM + 3, "zero"), label(_inside(zero), 37, "0")]
-    told = []
+    words = []
     if gain.lower is not None:
         style = "bound" if gain.lower > 0 else "bound-below"
         shapes.append(rectangle(zero, axis(gain.lower), BAR_TOP, BAR_BOTTOM, style))
-        told.append(f"certified: at least {amounts.show(gain.lower, DOWN, sign=True)}")
+        words.append(f"certified: at least {amounts.show(gain.lower, DOWN, sign=True)}")
     if gain.margin:
         place = axis(gain.margin)
         shapes.append(line(place, 1, place, BAR_BOTTOM + 3, "margin"))
         if abs(place - zero) > 34:
             shapes.append(label(_inside(place, 20), 37, "margin"))
-        told.append(f"margin: {amounts.show(gain.margin)}")
+        words.append(f"margin: {amounts.show(gain.margin)}")
     if gain.estimate is not None:
         place = axis(gain.estimate)
         if gain.error is not None:
             ends = axis(gain.estimate - gain.error), axis(gain.estimate + gain.error)
             shapes.append(line(ends[0], BAR_MIDDLE, ends[1], BAR_MIDDLE, "whisker"))
         shapes.append(diamond(place, BAR_MIDDLE, 6, "estimate-mark"))
-        told.append(f"estimate, not a certificate: {amounts.show(gain.estimate, sign=True)}")
-    return picture(name, (BAR_WIDTH, BAR_HEIGHT), title, "; ".join(told), *shapes, style="chart bar")
+        words.append(f"estimate, not a certificate: {amounts.show(gain.estimate, sign=True)}")
+    return picture(name, (BAR_WIDTH, BAR_HEIGHT), title, "; ".join(words), *shapes, style="chart bar")
 
 
 def _inside(place: float, half: float = 4.0) -> float:
@@ -69,9 +68,7 @@ def _inside(place: float, half: float = 4.0) -> float:
 
 
 PATH_WIDTH, PATH_HEIGHT = 340.0, 200.0
-
 PATH_LEFT, PATH_RIGHT, PATH_TOP, PATH_BOTTOM = 50.0, 332.0, 10.0, 162.0
-
 PATH_DEPTH = 2.5  # how far below 0 the early bound is drawn, as a multiple of what lies above
 
 
@@ -99,7 +96,7 @@ def path_chart(
     up = Axis.around([*heights, *[max(bound, floor) for _, bound in stations]], PATH_BOTTOM, PATH_TOP)
     points = [(across(float(units)), up(bound)) for units, bound in stations if bound >= up.low]
     below = len(points) < len(stations)
-    shapes = [*_frame(across, up, words)]
+    shapes = frame(across, up, (6, 6), words, PATH_HEIGHT - 6)
     if margin:
         shapes.append(line(PATH_LEFT, up(margin), PATH_RIGHT, up(margin), "margin"))
     if estimate is not None:
@@ -109,10 +106,10 @@ def path_chart(
     entry = [(points[0][0], PATH_BOTTOM)] if below else []
     shapes += [polyline([*entry, *_steps(points)], "bound-line"), tag("circle", cx=last[0], cy=last[1], r=4, class_="bound-dot")]
     bound = amounts.show(stations[-1][1], DOWN, sign=True)
-    told = f"After {format_count(stations[-1][0])} {words} the gain is certified to be at least {bound}."
+    text = f"After {format_count(stations[-1][0])} {words} the gain is certified to be at least {bound}."
     if estimate is not None:
-        told += f" The estimate, not a certificate, is {amounts.show(estimate, sign=True)}."
-    return PathPicture(picture(name, (PATH_WIDTH, PATH_HEIGHT), title, told, *shapes), up.low if below else None)
+        text += f" The estimate, not a certificate, is {amounts.show(estimate, sign=True)}."
+    return PathPicture(picture(name, (PATH_WIDTH, PATH_HEIGHT), title, text, *shapes), up.low if below else None)
 
 
 def _floor(bounds: Sequence[float], estimate: float | None, margin: float) -> float:
@@ -123,22 +120,7 @@ def _floor(bounds: Sequence[float], estimate: float | None, margin: float) -> fl
 
 def _steps(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return the points with a corner before each: a bound holds until the next one is computed."""
-    found = [points[0]]
+    corners = [points[0]]
     for before, after in itertools.pairwise(points):
-        found += [(after[0], before[1]), after]
-    return found
-
-
-def _frame(across: Axis, up: Axis, words: str) -> list[Markup]:
-    shapes = []
-    for value in up.ticks(6):
-        shapes += [
-            line(PATH_LEFT, up(value), PATH_RIGHT, up(value), "grid"),
-            label(PATH_LEFT - 6, up(value) + 4, format_brief(value), anchor="end"),
-        ]
-    shapes.append(line(PATH_LEFT, up(0.0), PATH_RIGHT, up(0.0), "zero"))
-    for value in across.ticks(6):
-        anchor = "end" if across(value) > PATH_RIGHT - 12 else "middle"
-        shapes += [line(across(value), PATH_BOTTOM, across(value), PATH_BOTTOM + 4, "grid")]
-        shapes.append(label(across(value), PATH_BOTTOM + 16, format_count(round(value)), anchor=anchor))
-    return [*shapes, label((PATH_LEFT + PATH_RIGHT) / 2, PATH_HEIGHT - 6, words, "tick axis-name")]
+        corners += [(after[0], before[1]), after]
+    return corners

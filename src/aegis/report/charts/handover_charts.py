@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +13,9 @@ from aegis.handover import Event, Flipped
 from aegis.ope import Measure
 from aegis.report.gate_standing import GateTrajectory
 from aegis.report.numbers import DOWN, format_brief, format_count, format_percent
-from aegis.report.svg import Axis, label, line, picture, polyline, tag
+from aegis.report.svg import Axis, frame, label, line, picture, polyline, tag
 
 WIDTH, HEIGHT = 640.0, 264.0
-
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 632.0, 40.0, 220.0
 
 Points = Sequence[tuple[float, float]]
@@ -32,99 +30,66 @@ class ChartCurve:
     dots: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LevelLine:
-    """A level line."""
-
-    value: float
-    style: str
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeMark:
-    """An episode at which something happened, with a word above it."""
-
-    episode: int
-    word: str
-
-
 def trajectory_chart(
     name: str,
     title: str,
-    told: str,
+    description: str,
     episodes: int,
     curves: Sequence[ChartCurve],
-    rules: Sequence[LevelLine] = (),
-    marks: Sequence[EpisodeMark] = (),
+    rules: Sequence[tuple[float, str]] = (),
+    marks: Sequence[tuple[int, str]] = (),
     floor: float | None = None,
 ) -> tuple[Markup, float | None]:
     """Return the picture, and the value below which points were left out of it (None: all are drawn).
 
-    told: the picture in words. floor: the lowest value worth drawing; lines enter from below.
+    description: the picture in words. rules: level lines, as value and style. marks: episodes with a word above them. floor: the
+    lowest value worth drawing; lines enter from below.
     """
-    values = [value for curve in curves for _, value in curve.points] + [rule.value for rule in rules]
+    values = [value for curve in curves for _, value in curve.points] + [value for value, _ in rules]
     lowest = min(values, default=0.0) if floor is None else max(floor, min(values, default=0.0))
     across = Axis(0.0, float(max(episodes, 1)), LEFT, RIGHT)
     up = Axis.around([max(value, lowest) for value in values] or [0.0], BOTTOM, TOP)
-    shapes = _draw_frame(across, up)
-    shapes += [line(LEFT, up(rule.value), RIGHT, up(rule.value), rule.style) for rule in rules if rule.value >= up.low]
+    shapes = frame(across, up, (8, 5), "episodes", HEIGHT - 8)
+    shapes += [line(LEFT, up(value), RIGHT, up(value), style) for value, style in rules if value >= up.low]
     for curve in curves:
         shapes += _draw_curve(curve, across, up)
     shapes += _draw_marks(marks, across)
     left_out = any(value < up.low for value in values)
-    return picture(name, (WIDTH, HEIGHT), title, told, *shapes, style="chart wide"), up.low if left_out else None
+    return picture(name, (WIDTH, HEIGHT), title, description, *shapes, style="chart wide"), up.low if left_out else None
 
 
 def _draw_curve(curve: ChartCurve, across: Axis, up: Axis) -> list[Markup]:
     if curve.dots:
         return [tag("circle", cx=across(x), cy=up(y), r=1.6, class_=curve.style) for x, y in curve.points if y >= up.low]
-    found: list[list[tuple[float, float]]] = [[]]
+    pieces: list[list[tuple[float, float]]] = [[]]
     before: tuple[float, float] | None = None
     for x, y in curve.points:
         if y < up.low:
-            if found[-1]:
-                found.append([])
+            if pieces[-1]:
+                pieces.append([])
         else:
             if before is not None and before[1] < up.low:
-                found[-1].append((across(x), BOTTOM))  # what lies below is not drawn; the line enters from there
-            found[-1].append((across(x), up(y)))
+                pieces[-1].append((across(x), BOTTOM))  # what lies below is not drawn; the line enters from there
+            pieces[-1].append((across(x), up(y)))
         before = (x, y)
-    return [polyline(points, curve.style) for points in found if points]
+    return [polyline(points, curve.style) for points in pieces if points]
 
 
-def _draw_marks(marks: Sequence[EpisodeMark], across: Axis) -> list[Markup]:
+def _draw_marks(marks: Sequence[tuple[int, str]], across: Axis) -> list[Markup]:
     shapes = []
-    for place, mark in enumerate(marks):
-        x = across(float(mark.episode))
+    for place, (episode, word) in enumerate(marks):
+        x = across(float(episode))
         anchor = "end" if x > RIGHT - 90 else "start"
         height = TOP - 7 - 16 * (place % 2)  # neighbours do not write over each other
         shapes += [
             line(x, height + 3, x, BOTTOM, "flip-line"),
-            label(x + (3 if anchor == "start" else -3), height, mark.word, "tick flip-word", anchor),
+            label(x + (3 if anchor == "start" else -3), height, word, "tick flip-word", anchor),
         ]
     return shapes
 
 
-def _draw_frame(across: Axis, up: Axis) -> list[Markup]:
-    shapes = []
-    for value in up.ticks(5):
-        shapes += [
-            line(LEFT, up(value), RIGHT, up(value), "grid"),
-            label(LEFT - 6, up(value) + 4, format_brief(value), anchor="end"),
-        ]
-    if up.low < 0 < up.high:
-        shapes.append(line(LEFT, up(0.0), RIGHT, up(0.0), "zero"))
-    for value in across.ticks(8):
-        anchor = "end" if across(value) > RIGHT - 12 else "middle"
-        shapes += [line(across(value), BOTTOM, across(value), BOTTOM + 4, "grid")]
-        shapes.append(label(across(value), BOTTOM + 16, format_count(round(value)), anchor=anchor))
-    return [*shapes, label((LEFT + RIGHT) / 2, HEIGHT - 8, "episodes", "tick axis-name")]
-
-
 REWARD_DOTS = 160  # means of consecutive episodes that are drawn as dots
-
 BOUND_DEPTH = 2.5  # how far below 0 early bounds are drawn, as a multiple of what lies above
-
 LOWEST_SHARE = -0.5  # of evidence that is drawn
 
 RewardArray = npt.NDArray[np.float64]
@@ -146,15 +111,13 @@ def reward_figure(
     window = window_of(rewards.size)
     curves = [ChartCurve(_dots(rewards), "reward-dot", dots=True), ChartCurve(_moving_average(rewards, window), "bound-line")]
     rules = [
-        LevelLine(truth[who], style)
-        for who, style in (("legacy", "legacy-line"), ("oracle", "oracle-line"))
-        if truth and who in truth
+        (truth[who], style) for who, style in (("legacy", "legacy-line"), ("oracle", "oracle-line")) if truth and who in truth
     ]
     finite = rewards[np.isfinite(rewards)]
-    said = f"Mean over all episodes {format_brief(float(finite.mean()))}." if finite.size else "No reward was observed."
-    said += "".join(f" {flip.level} changes hands after episode {flip.episode}." for flip in flips)
+    text = f"Mean over all episodes {format_brief(float(finite.mean()))}." if finite.size else "No reward was observed."
+    text += "".join(f" {flip.level} changes hands after episode {flip.episode}." for flip in flips)
     title = f"Reward {words}, with its average over {window} episodes"
-    drawn, _ = trajectory_chart("reward", title, said, rewards.size, curves, rules, _flip_marks(flips))
+    drawn, _ = trajectory_chart("reward", title, text, rewards.size, curves, rules, _flip_marks(flips))
     return HandoverFigure(title, drawn)
 
 
@@ -171,7 +134,7 @@ def bound_figures(
 
 def evidence_figures(path: GateTrajectory, flips: Sequence[Flipped], episodes: int) -> tuple[HandoverFigure, ...]:
     """Return, level by level, the evidence of every challenge as a share of what certifies it."""
-    found = []
+    figures = []
     for place, level in enumerate(path.bounds):
         courses = [course for course in path.courses if course.level == level]
         if not courses:
@@ -179,13 +142,14 @@ def evidence_figures(path: GateTrajectory, flips: Sequence[Flipped], episodes: i
         ordered = sorted(courses, key=lambda course: course.won)  # what won is drawn last, above the others
         curves = [ChartCurve(course.points, "won-line" if course.won else "course-line") for course in ordered]
         best = max(courses, key=lambda course: course.points[-1][1])
-        said = f"{len(courses)} challenges; {best.name} ends at {format_percent(best.points[-1][1], DOWN)} of what certifies it."
+        text = f"{len(courses)} challenges; {best.name} ends at {format_percent(best.points[-1][1], DOWN)} of what certifies it."
         own = [flip for flip in flips if flip.level == level]
         title = f"Evidence of the challenges at \u2018{level}\u2019"
-        rules = [LevelLine(1.0, "margin")]
-        drawn, floor = trajectory_chart(f"evidence-{place}", title, said, episodes, curves, rules, _flip_marks(own), LOWEST_SHARE)
-        found.append(HandoverFigure(title, drawn, "" if floor is None else f"Evidence below {format_brief(floor)} is not drawn."))
-    return tuple(found)
+        rules = [(1.0, "margin")]
+        drawn, floor = trajectory_chart(f"evidence-{place}", title, text, episodes, curves, rules, _flip_marks(own), LOWEST_SHARE)
+        left_out = "" if floor is None else f"Evidence below {format_brief(floor)} is not drawn."
+        figures.append(HandoverFigure(title, drawn, left_out))
+    return tuple(figures)
 
 
 def flips_of(events: Sequence[Event]) -> list[Flipped]:
@@ -216,35 +180,35 @@ def _bound_figure(
     above = max([abs(margin), *map(abs, certified), *[abs(p[-1].bound) for p in phases if p[-1].episode <= until]], default=0.0)
     last = phases[-1][-1]
     leads = f" ({last.challenge})" if last.challenge else ""
-    said = f"After {format_count(last.episode)} episodes the bound is {format_brief(last.bound, DOWN, sign=True)}{leads}."
-    said += "".join(f" Changes hands after episode {flip.episode}." for flip in own)
+    text = f"After {format_count(last.episode)} episodes the bound is {format_brief(last.bound, DOWN, sign=True)}{leads}."
+    text += "".join(f" Changes hands after episode {flip.episode}." for flip in own)
     title = f"{words} at \u2018{level}\u2019"
     drawn, floor = trajectory_chart(
         name,
         title,
-        said,
+        text,
         episodes,
         curves,
-        [LevelLine(margin, "margin")],
+        [(margin, "margin")],
         _flip_marks(flips),
         -BOUND_DEPTH * above if above else None,
     )
     return HandoverFigure(title, drawn, "" if floor is None else f"Early bounds below {format_brief(floor)} are not drawn.")
 
 
-def _flip_marks(flips: Sequence[Flipped]) -> list[EpisodeMark]:
-    words: dict[str, Any] = {"handover": "{} handed over", "upgrade": "{} upgraded"}
-    return [EpisodeMark(flip.episode, words.get(flip.action, "{} flips").format(flip.level)) for flip in flips]
+def _flip_marks(flips: Sequence[Flipped]) -> list[tuple[int, str]]:
+    words = {"handover": "handed over", "upgrade": "upgraded"}
+    return [(flip.episode, f"{flip.level} {words.get(flip.action, 'flips')}") for flip in flips]
 
 
 def _dots(rewards: RewardArray) -> list[tuple[float, float]]:
     size = max(1, -(-rewards.size // REWARD_DOTS))
-    found = []
+    dots = []
     for first in range(0, rewards.size, size):  # parts of the chart, not rows
         part = rewards[first : first + size]
         if np.isfinite(part).any():
-            found.append((first + (part.size + 1) / 2, float(np.nanmean(part))))
-    return found
+            dots.append((first + (part.size + 1) / 2, float(np.nanmean(part))))
+    return dots
 
 
 def _moving_average(rewards: RewardArray, window: int) -> list[tuple[float, float]]:
@@ -254,6 +218,6 @@ def _moving_average(rewards: RewardArray, window: int) -> list[tuple[float, floa
     counts = np.concatenate([[0], np.cumsum(known)])
     ends = np.unique(np.linspace(min(window, rewards.size), rewards.size, 2 * REWARD_DOTS).astype(int))
     starts = np.maximum(ends - window, 0)
-    seen = counts[ends] - counts[starts]
-    means = (sums[ends] - sums[starts]) / np.maximum(seen, 1)
-    return [(float(end), float(mean)) for end, mean, number in zip(ends, means, seen, strict=True) if number]
+    observed = counts[ends] - counts[starts]
+    means = (sums[ends] - sums[starts]) / np.maximum(observed, 1)
+    return [(float(end), float(mean)) for end, mean, number in zip(ends, means, observed, strict=True) if number]

@@ -47,8 +47,8 @@ def weight_histogram(name: str, title: str, bins: Sequence[tuple[int, float]], z
             "tick axis-name",
         )
     )
-    told = "; ".join([*([f"weight 0: {format_percent(zeros)}"] if zeros > 0 else []), *[_describe_bin(*item) for item in bins]])
-    return picture(name, (HISTOGRAM_WIDTH, HISTOGRAM_HEIGHT), title, told or "no weights", *shapes)
+    text = "; ".join([*([f"weight 0: {format_percent(zeros)}"] if zeros > 0 else []), *[_describe_bin(*item) for item in bins]])
+    return picture(name, (HISTOGRAM_WIDTH, HISTOGRAM_HEIGHT), title, text or "no weights", *shapes)
 
 
 def _bar(across: Axis, up: Axis, place: float, share: float, style: str) -> list[Markup]:
@@ -131,12 +131,12 @@ def _describe_actions(actions: Sequence[str], policy: Sequence[float], legacy: S
 STRIP_WIDTH, STRIP_HEIGHT = 320.0, 48.0
 
 
-def range_strip(name: str, title: str, low: float, high: float, seen: tuple[float, float], mean: float | None) -> Markup:
+def range_strip(name: str, title: str, low: float, high: float, observed: tuple[float, float], mean: float | None) -> Markup:
     """Return the strip from low to high with what was seen on it; what lies outside the range widens the picture."""
-    across = Axis.around([low, high, *seen], 6.0, STRIP_WIDTH - 6.0, 0.0)
+    across = Axis.around([low, high, *observed], 6.0, STRIP_WIDTH - 6.0, 0.0)
     shapes = [
         rectangle(across(low), across(high), 8, 26, "legacy"),
-        rectangle(across(seen[0]), across(seen[1]), 11, 23, "weight"),
+        rectangle(across(observed[0]), across(observed[1]), 11, 23, "weight"),
     ]
     if mean is not None:
         shapes.append(diamond(across(mean), 17, 7, "estimate-mark"))
@@ -144,6 +144,6 @@ def range_strip(name: str, title: str, low: float, high: float, seen: tuple[floa
         label(across(low), 42, format_brief(low), anchor="start"),
         label(across(high), 42, format_brief(high), anchor="end"),
     ]
-    declared, observed = (" to ".join(map(format_brief, limits)) for limits in ((low, high), seen))
-    caption = f"Declared from {declared}; seen from {observed}."
+    declared, observed_words = (" to ".join(map(format_brief, limits)) for limits in ((low, high), observed))
+    caption = f"Declared from {declared}; seen from {observed_words}."
     return picture(name, (STRIP_WIDTH, STRIP_HEIGHT), title, caption, *shapes)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from aegis.files import write_text
-from aegis.report.svg import Axis, label, line, polyline, tag
+from aegis.report.svg import Axis, label, line, polyline, tag, write_svg
 
 if TYPE_CHECKING:
     from aegis.validation import LevelPlan, Plan, PlanRow
@@ -22,27 +21,17 @@ STYLE = (
     ".key{stroke-width:3}.likely{stroke-dasharray:4 4;stroke-width:1}.wanted{stroke:#a00;stroke-dasharray:2 3}"
 )
 COLOURS = 5
-SPACE = "http://www.w3.org/2000/svg"
 
 
 def draw_plan(plan: Plan, path: Path) -> None:
     """Write the picture as SVG; levels without numbers get a panel that says so."""
     panels = [_panel(plan, level, place * HEIGHT) for place, level in enumerate(plan.levels)]
-    size = f"0 0 {WIDTH:g} {HEIGHT * len(panels):g}"
-    white = tag("rect", x=0, y=0, width=WIDTH, height=HEIGHT * len(panels), fill="#fff")
-    told = "Episodes until a gain is certified against the rate of exploration, by level and cap; solid: half of all studies, "
-    whole = tag(
-        "svg",
-        tag("title", "Plan of a study"),
-        tag("desc", f"{told}dashed: nine in ten{'' if plan.wanted is None else f'; dotted: the {plan.wanted} that are wanted'}."),
-        tag("style", STYLE),
-        white,
-        *panels,
-        xmlns=SPACE,
-        viewBox=size,
-        role="img",
+    wanted = "" if plan.wanted is None else f"; dotted: the {plan.wanted} that are wanted"
+    description = (
+        "Episodes until a gain is certified against the rate of exploration, by level and cap; solid: half of all studies, "
+        f"dashed: nine in ten{wanted}."
     )
-    write_text(path, str(whole) + "\n")
+    write_svg(path, (WIDTH, HEIGHT * len(panels)), "Plan of a study", description, STYLE, *panels)
 
 
 def _panel(plan: Plan, level: LevelPlan, top: float) -> Markup:

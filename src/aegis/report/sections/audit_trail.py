@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from aegis.certificate import CERTIFIED, RiskShare
-from aegis.report.document import Document, Plain
+from aegis.report.document import Document, Plain, Row
 from aegis.report.numbers import DOWN, UP, format_brief, format_count, format_percent, format_risk
 from aegis.report.verdict_icons import ALERT, DOT, STOP, Face, verdict_face
 
@@ -21,188 +20,121 @@ SEVERITY_FACES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FindingLine:
-    """A finding with its place and the figures behind it."""
-
-    face: Face
-    code: str
-    place: str
-    message: str
-    fix: str
-    figures: str
-
-
-@dataclass(frozen=True, slots=True)
-class LookLine:
-    """An earlier look at the same data."""
-
-    when: str
-    candidates: str
-    verdict: str
-    same: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerLooks:
-    """All looks; `others` are those that asked something else. share: how the risk is shared with them, in words.
-
-    fixed_before: the written declaration that the request was fixed before results.
-    """
-
-    number: int
-    earlier: tuple[LookLine, ...]
-    others: int
-    ledger: str
-    share: str = ""
-    fixed_before: str = ""
-
-
-def finding_lines(document: Document) -> tuple[FindingLine, ...]:
+def finding_lines(document: Document) -> tuple[Row, ...]:
     """Return the findings, the gravest first."""
     items = sorted(document.content["findings"], key=lambda item: _gravity(item.get("severity")))
     return tuple(_finding(item) for item in items)
 
 
-def ledger_looks(document: Document) -> LedgerLooks | None:
+def ledger_looks(document: Document) -> Row | None:
     """Return the looks; None if none were recorded."""
-    found = document.content["looks"]
-    if not found:
+    looks = document.content["looks"]
+    if not looks:
         return None
-    earlier = tuple(_look(item) for item in found.get("earlier") or ())
+    earlier = tuple(_look(item) for item in looks.get("earlier") or ())
     share = RiskShare.of(document.verdict["delta"], document.content["settings"].get("risk"))
     words = ""
     if share.requests > 1 and not document.refused:
         total = format_risk(share.total)
         words = f"This request was tested at risk {format_risk(share.risk)}; the risk of {share.words} is at most {total}."
-    others = sum(not look.same for look in earlier)
-    return LedgerLooks(found.get("number", 1), earlier, others, str(found.get("ledger") or ""), words, share.fixed_before)
+    others = sum(not look["same"] for look in earlier)
+    return {
+        "number": looks.get("number", 1),
+        "earlier": earlier,
+        "others": others,
+        "ledger": str(looks.get("ledger") or ""),
+        "share": words,
+        "fixed_before": share.fixed_before,
+    }
 
 
 def _gravity(severity: str | None) -> int:
     return SEVERITY_ORDER.index(severity) if severity in SEVERITY_ORDER else len(SEVERITY_ORDER)
 
 
-def _finding(item: Plain) -> FindingLine:
+def _finding(item: Plain) -> Row:
     places = [f"{what} \u2018{item[what]}\u2019" for what in ("level", "column") if item.get(what)]
     figures = [f"{name}: {_figure(value)}" for name, value in (item.get("figures") or {}).items()]
     severity = item.get("severity")
-    return FindingLine(
-        SEVERITY_FACES.get(str(severity)) or verdict_face(severity),
-        item["code"],
-        ", ".join(places),
-        item["message"],
-        item["fix"],
-        "; ".join(figures),
-    )
+    return {
+        "face": SEVERITY_FACES.get(str(severity)) or verdict_face(severity),
+        "code": item["code"],
+        "place": ", ".join(places),
+        "message": item["message"],
+        "fix": item["fix"],
+        "figures": "; ".join(figures),
+    }
 
 
 def _figure(value: Any) -> str:
     return format_brief(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
-def _look(item: Plain) -> LookLine:
+def _look(item: Plain) -> Row:
     names = [str(name["name"]) if isinstance(name, Mapping) else str(name) for name in item.get("candidates") or ()]
-    return LookLine(str(item.get("when")), ", ".join(names), str(item.get("verdict") or "not finished"), bool(item.get("same")))
+    return {
+        "when": str(item.get("when")),
+        "candidates": ", ".join(names),
+        "verdict": str(item.get("verdict") or "not finished"),
+        "same": bool(item.get("same")),
+    }
 
 
 EXAMPLE_PROPENSITY = 0.2  # a logged probability that everybody can picture
 
 
-@dataclass(frozen=True, slots=True)
-class SensitivityLine:
-    """What a certified result survives, in one sentence; survives: it is more than nothing. note: how it was found out."""
-
-    text: str
-    note: str
-    survives: bool
-
-
-def sensitivity_lines(document: Document) -> tuple[SensitivityLine, ...]:
-    """Return one line for each certified result, the main one first; none of what is refused or not certified."""
+def sensitivity_lines(document: Document) -> tuple[Row, ...]:
+    """Return one line for each certified result, the main one first."""
     if document.refused:
         return ()
     certified = [level for level in document.levels if level["verdict"] == CERTIFIED]
-    found = ((level, level.get("sensitivity")) for level in certified)  # which older certificates do not have
-    return tuple(_sensitivity_line(document, level, item) for level, item in found if item is not None and item["tried"])
+    pairs = ((level, level.get("sensitivity")) for level in certified)  # older certificates have no such key
+    return tuple(_sensitivity_line(document, level, item) for level, item in pairs if item is not None and item["tried"])
 
 
-def _sensitivity_line(document: Document, level: Plain, item: Plain) -> SensitivityLine:
+def _sensitivity_line(document: Document, level: Plain, item: Plain) -> Row:
     place, gamma = document.title(level), item["gamma"]
     if gamma is None:
-        return SensitivityLine(f"{place}: it could not be found out; {item['reason']}.", "", False)
+        return {"text": f"{place}: it could not be found out; {item['reason']}.", "note": "", "survives": False}
     tests = f"on {format_count(item['units'])} {document.unit_word}, by these tests: {item['method']}"
     note = f"{tests}; {item['reason']}" if item["reason"] else tests
     if gamma == 1:
         first = format_brief(item["tried"][0])
         text = f"it relies on the logged probabilities being right; errors by a factor of {first} are more than it survives"
-        return SensitivityLine(f"{place}: {text}.", note, False)
+        return {"text": f"{place}: {text}.", "note": note, "survives": False}
     text = (
         f"it stays certified even if every logged probability is wrong by a factor of up to {format_brief(gamma)}; a logged "
         f"{format_percent(EXAMPLE_PROPENSITY)} may then in truth have been anything from "
         f"{format_percent(EXAMPLE_PROPENSITY / gamma, UP)} to "
         f"{format_percent(min(1.0, EXAMPLE_PROPENSITY * gamma), DOWN)}"
     )
-    return SensitivityLine(f"{place}: {text}.", note, True)
+    return {"text": f"{place}: {text}.", "note": note, "survives": True}
 
 
 ENTRY_GROUPS = ("counts", "splits", "candidates", "digests", "settings", "versions")
 
 
-@dataclass(frozen=True, slots=True)
-class TestLine:
-    """One test: what was claimed and by which method, at which share of the risk; numbers as stored, on the scale from 0 to 1."""
-
-    scope: str
-    what: str
-    method: str
-    delta: str
-    margin: str
-    lower: str
-    units: str
-    certified: str
-
-
-@dataclass(frozen=True, slots=True)
-class EntryGroup:
-    """Named values, such as the versions."""
-
-    title: str
-    entries: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AuditTrail:
-    """Everything of the fold-out."""
-
-    tests: tuple[TestLine, ...]
-    groups: tuple[EntryGroup, ...]
-    problem: str
-    created: str
-    seal: str
-
-
-def audit_trail(document: Document) -> AuditTrail:
+def audit_trail(document: Document) -> Row:
     """Return the fold-out."""
     content = document.content
     tests = [_test(document, level, test) for level in document.levels for test in level["tests"]]
-    groups = [EntryGroup(name.capitalize(), tuple(_entries(content[name]))) for name in ENTRY_GROUPS if content.get(name)]
+    groups = [{"title": name.capitalize(), "entries": _entries(content[name])} for name in ENTRY_GROUPS if content.get(name)]
     text = json.dumps(content["problem"], indent=1, ensure_ascii=False)
-    return AuditTrail(tuple(tests), tuple(groups), text, content["created"], content["seal"])
+    return {"tests": tests, "groups": groups, "problem": text, "created": content["created"], "seal": content["seal"]}
 
 
-def _test(document: Document, level: Plain, test: Plain) -> TestLine:
+def _test(document: Document, level: Plain, test: Plain) -> Row:
     refused = document.is_refused(level)
-    return TestLine(
-        document.title(level),
-        f"{test['what']} of \u2018{test['column']}\u2019",
-        " + ".join(test["method"]) or "none",
-        _entry_text(test["delta"]),
-        _entry_text(test["margin_scaled"]),
-        "refused" if refused else _entry_text(test["lower_scaled"]),
-        format_count(test["units"]),
-        "no (refused)" if refused else "yes" if test["certified"] else "no",
-    )
+    return {
+        "scope": document.title(level),
+        "what": f"{test['what']} of \u2018{test['column']}\u2019",
+        "method": " + ".join(test["method"]) or "none",
+        "delta": _entry_text(test["delta"]),
+        "margin": _entry_text(test["margin_scaled"]),
+        "lower": "refused" if refused else _entry_text(test["lower_scaled"]),
+        "units": format_count(test["units"]),
+        "certified": "no (refused)" if refused else "yes" if test["certified"] else "no",
+    }
 
 
 def _entries(value: Any, name: str = "") -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from aegis.certificate import CERTIFIED, FORESEEABLE, MANY_UNITS, NOT_YET, THIN_UNITS
 from aegis.report.charts.gain_charts import GainFigures, gain_bar, path_chart, shared_axis
-from aegis.report.document import Document, Plain, name_or_none
+from aegis.report.document import Document, Plain, Row, name_or_none
 from aegis.report.numbers import DOWN, UP, format_brief, format_count, format_risk
 from aegis.report.verdict_icons import Face, verdict_face
 
@@ -24,41 +24,23 @@ class GuardLine:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeRow:
-    """A result as it is written; bounds of a refused one are `none`."""
-
-    scope: str
-    candidate: str
-    comparator: str
-    main: bool
-    face: Face
-    reason: str
-    gain: str
-    gain_exact: str
-    estimate: str
-    bar: Markup
-    value: str
-    values: str
-    further: str
-    guards: tuple[GuardLine, ...]
-
-
-def scope_rows(document: Document) -> tuple[ScopeRow, ...]:
+def scope_rows(document: Document) -> tuple[Row, ...]:
     """Return all rows, the main one first."""
     gains = [known_gain(document, level) for level in document.levels]
     axis = shared_axis(gains)
-    found = []
+    rows = []
     for place, (level, gain) in enumerate(zip(document.levels, gains, strict=True)):
         title = f"Gain at {document.title(level)}"
-        found.append(_row(document, level, gain, gain_bar(f"gain-{place}", title, gain, axis, document.amounts)))
-    return tuple(found)
+        rows.append(_row(document, level, gain, gain_bar(f"gain-{place}", title, gain, axis, document.amounts)))
+    return tuple(rows)
 
 
 def known_gain(document: Document, item: Plain) -> GainFigures:
     """Return what may be shown of the gain of a result or subgroup: no bound if it is refused."""
     lower = None if document.is_refused(item) else item.get("gain_lower")
-    return GainFigures(lower, item.get("estimate"), item.get("estimate_error"), item.get("margin") or 0.0)
+    return GainFigures(
+        lower=lower, estimate=item.get("estimate"), error=item.get("estimate_error"), margin=item.get("margin") or 0.0
+    )
 
 
 def gain_text(document: Document, gain: GainFigures) -> str:
@@ -74,23 +56,23 @@ def estimate_text(document: Document, gain: GainFigures) -> str:
     return document.amounts.show(gain.estimate, sign=True) + error
 
 
-def _row(document: Document, level: Plain, gain: GainFigures, bar: Markup) -> ScopeRow:
-    return ScopeRow(
-        document.scope(level),
-        level["candidate"],
-        _comparator(level),
-        level is document.main,
-        verdict_face(level["verdict"]),
-        level["reason"],
-        gain_text(document, gain),
-        "" if gain.lower is None else f"exactly {gain.lower!r}",
-        estimate_text(document, gain),
-        bar,
-        _value(document, level),
-        _values(document, level),
-        _further(document, level),
-        tuple(guard_line(document, level, guard) for guard in level["guards"]),
-    )
+def _row(document: Document, level: Plain, gain: GainFigures, bar: Markup) -> Row:
+    return {
+        "scope": document.scope(level),
+        "candidate": level["candidate"],
+        "comparator": _comparator(level),
+        "main": level is document.main,
+        "face": verdict_face(level["verdict"]),
+        "reason": level["reason"],
+        "gain": gain_text(document, gain),
+        "gain_exact": "" if gain.lower is None else f"exactly {gain.lower!r}",
+        "estimate": estimate_text(document, gain),
+        "bar": bar,
+        "value": _value(document, level),
+        "estimates": _values(document, level),
+        "further": _further(document, level),
+        "guards": tuple(guard_line(document, level, guard) for guard in level["guards"]),
+    }
 
 
 def _comparator(level: Plain) -> str:
@@ -147,82 +129,51 @@ def further_words(level: Plain) -> str:
 
 def guard_line(document: Document, level: Plain, guard: Plain) -> GuardLine:
     """Return a guard of a result in words; a worsening is rounded up."""
-    change, allowed = guard["change_lower"], format_brief(guard["max_worsening"])
+    change, allowed = guard["change_lower"], f"allowed: worse by {format_brief(guard['max_worsening'])}"
+    face = verdict_face("refused" if document.is_refused(level) else guard["verdict"])
     if document.is_refused(level):
-        return GuardLine(verdict_face("refused"), guard["column"], "is not certified")
-    if change is None:
-        return GuardLine(verdict_face(guard["verdict"]), guard["column"], f"has no bound yet; allowed: worse by {allowed}")
-    if change >= 0:
-        return GuardLine(
-            verdict_face(guard["verdict"]),
-            guard["column"],
-            f"gets better by at least {format_brief(change, DOWN)}; allowed: worse by {allowed}",
-        )
-    return GuardLine(
-        verdict_face(guard["verdict"]),
-        guard["column"],
-        f"gets worse by at most {format_brief(-change, UP)}; allowed: worse by {allowed}",
-    )
+        text = "is not certified"
+    elif change is None:
+        text = f"has no bound yet; {allowed}"
+    elif change >= 0:
+        text = f"gets better by at least {format_brief(change, DOWN)}; {allowed}"
+    else:
+        text = f"gets worse by at most {format_brief(-change, UP)}; {allowed}"
+    return GuardLine(face, guard["column"], text)
 
 
-@dataclass(frozen=True, slots=True)
-class SubgroupRow:
-    """The gain in one part of the data."""
-
-    scope: str
-    where: str
-    units: str
-    face: Face
-    gain: str
-    estimate: str
-    risk: str
-    worse: bool
-    bar: Markup
-
-
-def subgroup_rows(document: Document) -> tuple[SubgroupRow, ...]:
+def subgroup_rows(document: Document) -> tuple[Row, ...]:
     """Return all subgroups, those of the main scope first; worse: the estimate says that the candidate loses there."""
     items = sorted(document.diagnostics("subgroups"), key=lambda item: not document.is_main(item))
     gains = [known_gain(document, item) for item in items]
     axis = shared_axis(gains)
-    found = []
+    rows = []
     for place, (item, gain) in enumerate(zip(items, gains, strict=True)):
         where = f"{name_or_none(item.get('variable'))}: {name_or_none(item.get('label'))}"
         delta = item.get("delta")
-        found.append(
-            SubgroupRow(
-                document.title(item),
-                where,
-                format_count(item.get("units")),
-                verdict_face("refused" if document.is_refused(item) else item.get("verdict")),
-                gain_text(document, gain),
-                estimate_text(document, gain),
-                "" if delta is None else format_risk(delta),
-                gain.estimate is not None and gain.estimate < 0,
-                gain_bar(f"subgroup-{place}", f"Gain at {document.title(item)}, {where}", gain, axis, document.amounts),
-            )
+        rows.append(
+            {
+                "scope": document.title(item),
+                "where": where,
+                "units": format_count(item.get("units")),
+                "face": verdict_face("refused" if document.is_refused(item) else item.get("verdict")),
+                "gain": gain_text(document, gain),
+                "estimate": estimate_text(document, gain),
+                "risk": "" if delta is None else format_risk(delta),
+                "worse": gain.estimate is not None and gain.estimate < 0,
+                "bar": gain_bar(f"subgroup-{place}", f"Gain at {document.title(item)}, {where}", gain, axis, document.amounts),
+            }
         )
-    return tuple(found)
+    return tuple(rows)
 
 
-@dataclass(frozen=True, slots=True)
-class PathFigure:
-    """The path of one result; `left_out` says what lies below the picture, if anything does."""
-
-    title: str
-    face: Face
-    picture: Markup
-    left_out: str
-    main: bool
-
-
-def path_figures(document: Document) -> tuple[PathFigure, ...]:
+def path_figures(document: Document) -> tuple[Row, ...]:
     """Return a figure for each result that has a path and is not refused, the main one first."""
     shown = [level for level in document.levels if not document.is_refused(level) and _stations(level)]
     return tuple(_path_figure(document, place, level) for place, level in enumerate(shown))
 
 
-def _path_figure(document: Document, place: int, level: Plain) -> PathFigure:
+def _path_figure(document: Document, place: int, level: Plain) -> Row:
     name = document.title(level)
     drawn = path_chart(
         f"path-{place}",
@@ -234,13 +185,19 @@ def _path_figure(document: Document, place: int, level: Plain) -> PathFigure:
         document.amounts,
     )
     left_out = "" if drawn.floor is None else f"Early bounds below {document.amounts.show(drawn.floor)} are not drawn."
-    return PathFigure(name, verdict_face(level["verdict"]), drawn.picture, left_out, level is document.main)
+    return {
+        "title": name,
+        "face": verdict_face(level["verdict"]),
+        "picture": drawn.picture,
+        "left_out": left_out,
+        "main": level is document.main,
+    }
 
 
 def _stations(level: Plain) -> list[tuple[int, float]]:
     """Return units and bounds in order, up to the bound that is certified in the end; empty if no path was recorded."""
-    found = [(station["units"], station["gain_lower"]) for station in level["path"]]
-    kept = [(units, bound) for units, bound in found if units > 0 and bound is not None]
-    if kept and level["gain_lower"] is not None and level["units"] > kept[-1][0]:
-        kept.append((level["units"], level["gain_lower"]))
-    return kept
+    path = [(station["units"], station["gain_lower"]) for station in level["path"]]
+    stations = [(units, bound) for units, bound in path if units > 0 and bound is not None]
+    if stations and level["gain_lower"] is not None and level["units"] > stations[-1][0]:
+        stations.append((level["units"], level["gain_lower"]))
+    return stations

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from aegis.certificate import CERTIFIED, NOT_YET, REFUSED
 from aegis.ope import AGAINST_AVERAGE, AGAINST_LOG
-from aegis.report.document import Document, Plain
+from aegis.report.document import Document, Plain, Row
 from aegis.report.numbers import DOWN, UNKNOWN, format_confidence, format_count, format_percent, format_risk, one_in
 from aegis.report.sections.gains import forecast_words, further_words, guard_line
-from aegis.report.verdict_icons import ESTIMATE_NOTE, Face, verdict_face
+from aegis.report.verdict_icons import ESTIMATE_NOTE, verdict_face
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +36,17 @@ class Reason:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SummarySection:
-    """What somebody sees who looks at the page for ten seconds."""
-
-    face: Face
-    action: str
-    sentence: str
-    tiles: tuple[Tile, ...]
-    reasons: tuple[Reason, ...]
-    next_step: str
-
-
-def summary_section(document: Document) -> SummarySection:
+def summary_section(document: Document) -> Row:
     """Return the top of the page."""
     verdict = document.verdict
-    return SummarySection(
-        verdict_face(verdict["verdict"]),
-        _action(document),
-        verdict["sentence"],
-        _tiles(document),
-        _reasons(document),
-        verdict["next_step"],
-    )
+    return {
+        "face": verdict_face(verdict["verdict"]),
+        "action": _action(document),
+        "sentence": verdict["sentence"],
+        "tiles": _tiles(document),
+        "reasons": _reasons(document),
+        "next_step": verdict["next_step"],
+    }
 
 
 def _action(document: Document) -> str:
@@ -85,13 +73,13 @@ def _tiles(document: Document) -> tuple[Tile, ...]:
         _gain(document, main),
         _estimate(document, main),
         _evidence(document, main),
-        Tile("Risk", format_risk(verdict["delta"]), "", _risk(document), "at most"),
+        Tile(label="Risk", value=format_risk(verdict["delta"]), unit="", caption=_risk(document), limit="at most"),
         Tile(
-            "Value of the log" if stated is None else "Value of the incumbent",
-            document.amounts.show(value),
-            document.measure if value is not None else "",
-            f"what {who} {doing} {document.per}; {ESTIMATE_NOTE}{_unreached(document, main)}",
-            _limit(document, main),
+            label="Value of the log" if stated is None else "Value of the incumbent",
+            value=document.amounts.show(value),
+            unit=document.measure if value is not None else "",
+            caption=f"what {who} {doing} {document.per}; {ESTIMATE_NOTE}{_unreached(document, main)}",
+            limit=_limit(document, main),
             exact=_exact(value),
         ),
     )
@@ -112,10 +100,12 @@ def _unreached(document: Document, main: Plain) -> str:
 
 def _gain(document: Document, main: Plain) -> Tile:
     if document.refused:
-        return Tile("Certified gain", "none", "", "a refused certificate certifies no number", style="first")
+        return Tile(
+            label="Certified gain", value="none", unit="", caption="a refused certificate certifies no number", style="first"
+        )
     lower = document.verdict["gain_lower"]
     if lower is None:
-        return Tile("Certified gain", "none", "", "no bound could be computed", style="first")
+        return Tile(label="Certified gain", value="none", unit="", caption="no bound could be computed", style="first")
     margin = main.get("margin") or 0.0
     caption = f"{document.per}; holds with probability at least {format_confidence(document.verdict['delta'])}"
     if document.verdict["verdict"] != CERTIFIED:
@@ -124,16 +114,18 @@ def _gain(document: Document, main: Plain) -> Tile:
         caption += f"; more than the margin of {document.amounts.show(margin)}"
     name = "Certified gain" if document.verdict["verdict"] == CERTIFIED else "Certified gain so far"
     shown = document.amounts.show(lower, DOWN, sign=True)
-    return Tile(name, shown, document.measure, caption, "at least", _exact(lower), "first")
+    return Tile(
+        label=name, value=shown, unit=document.measure, caption=caption, limit="at least", exact=_exact(lower), style="first"
+    )
 
 
 def _estimate(document: Document, main: Plain) -> Tile:
     estimate, error = document.verdict["estimate"], main.get("estimate_error")
     if estimate is None:
-        return Tile("Estimated gain", UNKNOWN, "", ESTIMATE_NOTE)
+        return Tile(label="Estimated gain", value=UNKNOWN, unit="", caption=ESTIMATE_NOTE)
     caption = ESTIMATE_NOTE + ("" if error is None else f"; give or take {document.amounts.show(error)} (standard error)")
     shown = document.amounts.show(estimate, sign=True)
-    return Tile("Estimated gain", shown, document.measure, caption, exact=_exact(estimate))
+    return Tile(label="Estimated gain", value=shown, unit=document.measure, caption=caption, exact=_exact(estimate))
 
 
 def _evidence(document: Document, main: Plain) -> Tile:
@@ -146,7 +138,7 @@ def _evidence(document: Document, main: Plain) -> Tile:
         unknown = further_words(main) if main else "more of the same would not do"
         needs = "is needed" if further == 1 else "are needed"
         caption = unknown if further is None else f"{forecast_words(further)} more {needs}"
-    return Tile("Evidence", format_count(verdict["units"]), document.unit_word, caption)
+    return Tile(label="Evidence", value=format_count(verdict["units"]), unit=document.unit_word, caption=caption)
 
 
 def _unseen(document: Document) -> str:
@@ -167,11 +159,11 @@ def _risk(document: Document) -> str:
 def _reasons(document: Document) -> tuple[Reason, ...]:
     """Return what refuses, with its repair; else the reason of the main result."""
     if document.refused:
-        found = [
+        refusals = [
             Reason(str(item["message"]), str(item["fix"])) for item in document.content["findings"] if item["severity"] == REFUSED
         ]
-        if found:
-            return tuple(found)
+        if refusals:
+            return tuple(refusals)
     main = document.main
     if main is None or not main["reason"]:
         return ()

@@ -17,7 +17,7 @@ import pytest
 
 from aegis.agents import checkpoint_episode
 from aegis.cli import exit_code, raise_on_sigterm
-from aegis.cli.exit_status import Terminated, note_kept_episodes
+from aegis.cli.exit_status import Terminated, describe_kept_episodes, note_resumption
 from aegis.errors import InputError
 
 AEGIS = [sys.executable, "-m", "aegis"]
@@ -66,7 +66,7 @@ def test_errors_of_the_program_itself_are_not_hidden() -> None:
 
 def test_an_interruption_promises_only_what_was_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def command() -> None:
-        with note_kept_episodes(tmp_path):
+        with note_resumption(lambda: describe_kept_episodes(checkpoint_episode(tmp_path), tmp_path)):
             raise KeyboardInterrupt
 
     assert exit_code(command) == 130

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -24,33 +23,6 @@ def test_without_arguments_the_last_lines_say_where_to_start(capsys: pytest.Capt
 def test_the_steps_name_commands_that_exist() -> None:
     named = [typed.split()[1] for typed, _ in FIRST_STEPS if typed.startswith("aegis ")]
     assert named == ["demo", "init", "COMMAND"] and all(name in COMMANDS for name in named[:2])
-
-
-def test_doctor_says_what_to_do_next(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run("doctor", capsys=capsys)
-    assert code == 0
-    assert "Everything works. Next:" in out and all(typed in out for typed, _ in FIRST_STEPS)
-
-
-def test_doctor_says_how_to_install_extras_and_what_to_mend(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    real, gone = metadata.version, {"fastapi", "scikit-learn", "mlflow-skinny"}
-
-    def version(name: str) -> str:
-        if name in gone:
-            raise metadata.PackageNotFoundError(name)
-        return real(name)
-
-    monkeypatch.setattr(metadata, "version", version)
-    code, out, _ = run("doctor", capsys=capsys)
-    assert code == 0 and "For the live gate: pip install 'aegis-handover[service]'" in out
-    assert "For models of scikit-learn as policies: pip install 'aegis-handover[sklearn]'" in out
-    assert "For certificates in MLflow: pip install 'aegis-handover[mlflow]'" in out
-    gone.add("jinja2")
-    code, out, _ = run("doctor", capsys=capsys)
-    assert code == 2 and "PROBLEM: install jinja2" in out and "Everything works" not in out
-    assert "Mend what is marked PROBLEM first" in out
 
 
 LACKING = {

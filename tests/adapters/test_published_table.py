@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aegis.adapters.datasets.published_table import PublishedTable, columns_of, only_file, read_published_table
+from aegis.adapters.datasets.published_table import PublishedTable, columns_of, read_only_file, read_published_table
 from aegis.errors import LogError
 
 
@@ -58,11 +58,11 @@ def test_rows_in_words() -> None:
 
 def test_one_file_that_is_there(tmp_path) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(LogError, match="found 0 files; expected one, the file"):
-        only_file([], "the file")
+        read_only_file([], "the file", ["a"])
     with pytest.raises(LogError, match="does not exist; expected the file"):
-        only_file([tmp_path / "none"], "the file")
+        read_only_file([tmp_path / "none"], "the file", ["a"])
     with pytest.raises(LogError, match="is a folder; expected the file"):
-        only_file([tmp_path], "the file")
+        read_only_file([tmp_path], "the file", ["a"])
 
 
 def test_not_a_number_is_missing() -> None:

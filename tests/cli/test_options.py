@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from typed import done, run
 
+from aegis.cli.options import spare_inputs
+from aegis.errors import OutputError
 from aegis.logs import Source
 from aegis.logs.formats import base
 from aegis.problem import load_problem
@@ -71,3 +73,18 @@ def test_a_cluster_that_was_not_needed_is_said_to_be(place: Path, capsys: pytest
     assert code in (0, 3)
     assert "one process of this machine read the log, not 'dask://nowhere:1'" in err
     assert "one process of this machine" not in run(*words, "local", capsys=capsys)[2]
+
+
+def test_inputs_and_what_is_inside_input_folders_are_spared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "policy"
+    folder.mkdir()
+    (folder / "policy.json").write_text("{}")
+    (tmp_path / "log.csv").write_text("a\n")
+    inputs = [tmp_path / "log.csv", folder, "module:object", tmp_path / "none*.csv"]
+    for out in (Path("log.csv"), tmp_path / "policy" / ".." / "log.csv", folder / "policy.json", folder):
+        with pytest.raises(OutputError, match=r"--out .* would overwrite an input"):
+            spare_inputs({"--out": out}, inputs)
+    with pytest.raises(OutputError, match="--report and --out both name"):
+        spare_inputs({"--out": Path("c.json"), "--report": tmp_path / "c.json"}, inputs)
+    spare_inputs({"--out": Path("c.json"), "--report": folder / "report.html", "--plot": None}, inputs)

@@ -157,11 +157,11 @@ def test_an_action_without_a_class_is_never_taken_if_that_is_said():
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (np.ones((3, 3)), r"have the shape \[3, 3\], expected \[60, 3\]"),
-        (np.full((60, 3), np.nan), r"row 0: probabilities of the classes are not finite \(60 bad rows\)"),
+        (np.ones((3, 3)), r"has the shape \[3, 3\], expected \[60, 3\]"),
+        (np.full((60, 3), np.nan), r"probabilities of the classes, row 0 \(from 0\): is not finite \(60 such rows\)"),
         (np.tile([-0.1, 0.6, 0.5], (60, 1)), "row 0: a probability is below 0"),
-        (np.full((60, 3), "much"), "are numbers"),
-        (None, "have the shape"),
+        (np.full((60, 3), "much"), "expected numbers"),
+        (None, "has the shape"),
     ],
 )
 def test_answers_that_are_no_probabilities_are_refused(answer, message):
@@ -274,7 +274,7 @@ def test_regressors_that_do_not_fit_are_refused():
         RegressorRewards(PROBLEM, object())
     with pytest.raises(PolicyError, match=r"level .drug.: Ridge\.predict raised NotFittedError"):
         RegressorRewards(PROBLEM, Ridge(), {"drug": ["age"]}).predict("drug", BATCH)
-    with pytest.raises(PolicyError, match="predictions have the shape"):
+    with pytest.raises(PolicyError, match="predictions: has the shape"):
         RegressorRewards(PROBLEM, Scored(lambda *row: [1.0, 2.0])).predict("drug", BATCH)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 from page_reader import Element, read
 from report_cases import KINDS, bare, certified, hostile
 
-from aegis.errors import InputError, OutputError, SettingError
-from aegis.report import certificate_page, render_certificate, write_report
+from aegis.errors import InputError, OutputError
+from aegis.report import render_certificate, write_report
 
 NAMES = sorted(KINDS)
 TAGS = {
@@ -140,10 +139,3 @@ def test_only_certificates_as_issued_have_a_page() -> None:
         render_certificate({"kind": "something"})
     with pytest.raises(InputError, match="format 99"):
         render_certificate({**content, "format": 99})
-
-
-def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    certificate_page.page_environment.cache_clear()
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(SettingError, match="pip install jinja2"):
-        render_certificate(certified().to_json())

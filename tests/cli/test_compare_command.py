@@ -11,10 +11,6 @@ from typing import Any
 import pytest
 from typed import done, run
 
-from aegis.cli.comparison_rows import reason_letter
-from aegis.comparison import Comparison, Estimate, LowerBound
-from aegis.report.charts.comparison_chart import method_marks
-
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -104,7 +100,7 @@ def test_the_picture_has_a_line_for_every_method(place: Path, tmp_path: Path, ca
 
 
 BAD = {
-    "another picture": (["--plot", "methods.png"], "end its name in .svg"),
+    "another picture": (["--plot", "methods.png"], "name end in .svg"),
     "no such scope": (["--scope", "innr"], "did you mean 'inner'"),
     "negative clip": (["--clip", "-1"], "'clip' is a weight from 0"),
     "a weight below one": (["--largest-weight", "0.5"], "finite number from 1"),
@@ -132,46 +128,3 @@ def test_ledger_and_incumbent(place: Path, tmp_path: Path, capsys: pytest.Captur
     assert len(list((tmp_path / "looks").glob("*.json"))) == 1
     above, rest = out.split("NOT CERTIFICATES", 1)
     assert "PRISM, adaptive" not in above and "PRISM, adaptive: prior lam" in rest  # learned between the certified units
-
-
-def made_up(goal: str = "maximise") -> Comparison:
-    """Return a comparison in which a number that is no certificate would look the best."""
-    good = LowerBound("good", "value", 1.0, 0.05, 10, "anytime", True, "certificate", "c")
-    bad = LowerBound("bad", "value", 5.0, 0.05, 10, "anytime", False, "not a certificate: x", "c", (), ("x",))
-    far = LowerBound("far", "value", -1e6, 0.05, 10, "anytime", True, "certificate", "c")
-    guess = Estimate("guess", "value", 2.0, 0.5, 10)
-    shared: dict[str, Any] = {"choices": (), "missing": (), "notes": (), "settings": {}}
-    return Comparison(
-        "c", ("a",), "<EUR>", goal, "episodes", 10, 2, 0.05, 0.05, "not yet", Estimate("legacy", "value", 0.5, 0.1, 10), (guess,),
-        (good, bad, far), **shared,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("goal", ["maximise", "minimise"])
-def test_marks_keep_their_kind_and_text_is_escaped(goal: str, tmp_path: Path) -> None:
-    from aegis.report import draw_comparison
-
-    found = made_up(goal)
-    assert [(mark.method, mark.kind) for mark in method_marks(found, "value")] == [
-        ("good", "certificate"), ("far", "certificate"), ("guess", "estimate"), ("bad", "nominal"),
-    ]  # fmt: skip
-    draw_comparison(found, tmp_path / "made.svg")
-    text = (tmp_path / "made.svg").read_text()
-    ElementTree.fromstring(text)
-    assert "&lt;EUR&gt;" in text and ("≥ 1" in text) == (goal == "maximise") and ("≤ 1" in text) == (goal == "minimise")
-    assert "(5)" in text
-
-
-def test_letters_go_on_after_z() -> None:
-    assert [reason_letter(number) for number in (0, 25, 26, 27, 52)] == ["a", "z", "aa", "ab", "ba"]
-
-
-def test_an_estimate_that_does_not_vary_shows_no_error() -> None:
-    """A model that says the same of all units has a standard error of 0 by construction, which is no precision."""
-    from aegis.cli.comparison_rows import _with_error
-    from aegis.comparison import Estimate
-
-    assert _with_error(Estimate("direct method", "value", 0.25, 0.0, 100)) == "0.25 ± -"
-    assert _with_error(Estimate("direct method", "value", 0.25, 1e-17, 100)) == "0.25 ± -"
-    assert _with_error(Estimate("direct method", "value", 0.25, 0.01, 100)) == "0.25 ± 0.01"
-    assert _with_error(None) == "-"

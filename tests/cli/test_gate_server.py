@@ -1,0 +1,36 @@
+"""The web server of a gate: options that belong together, and addresses that other machines reach."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from aegis.cli.gate_server import JsonLineFormatter, ServerOptions, is_loopback, log_json_lines
+from aegis.errors import SettingError
+
+
+def test_a_certificate_needs_its_key() -> None:
+    assert ServerOptions("localhost", 1, tls_cert="c", tls_key="k").rate == 2000.0
+    with pytest.raises(SettingError, match="--tls-cert and --tls-key belong together"):
+        ServerOptions("localhost", 1, tls_cert="c")
+
+
+@pytest.mark.parametrize(
+    ("host", "own"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("gate.example", False)]
+)
+def test_only_loopback_addresses_stay_on_this_machine(host: str, own: bool) -> None:
+    assert is_loopback(host) is own
+
+
+def test_a_line_of_json_has_the_fields_of_its_record() -> None:
+    record = logging.LogRecord("aegis.x", logging.INFO, "file", 1, "done %d", (3,), None)
+    record.fields = {"gate": "press"}
+    line = json.loads(JsonLineFormatter().format(record))
+    assert (line["level"], line["from"], line["what"], line["gate"]) == ("info", "aegis.x", "done 3", "press")
+
+
+def test_an_unknown_level_is_named() -> None:
+    with pytest.raises(SettingError, match="--log-level is one of debug, info, warning, found 'loud'"):
+        log_json_lines("loud")
