@@ -36,7 +36,7 @@ from aegis.errors import RefusedError, pluralise
     show_default=True,
 )
 @click.option("--gain-only", is_flag=True, help="Claim gains only, no values: the risk is shared by fewer claims.")
-@click.option("--fresh", is_flag=True, help="A learned policy has not seen this log: certify on all of it.")
+@click.option("--fresh", is_flag=True, help="A learned policy has seen no row of this log: certify on all of it.")
 @options.repeated_option("--by", "CONTEXT", "Also look at groups of an outermost context; repeatable.")
 @click.option("--register", "registering", is_flag=True, help="Write the request into the ledger and look at no result.")
 @click.option("--fixed-before", metavar="REASON", help="Declare in writing that the request was fixed before any result.")

@@ -29,7 +29,7 @@ from aegis.cli.output import console, print_json, print_line, print_paths, table
 @click.option("--posterior", is_flag=True, help="Also learn the posterior of the published bounds, with its divergences.")
 @click.option("--incumbent", metavar="POLICY", help="Who acts if nothing is handed over; replaces what the problem states.")
 @click.option("--acting", metavar="POLICY", help="Several versions wrote the log: the policy that will act outside the scope.")
-@click.option("--fresh", is_flag=True, help="A learned policy has not seen this log: compare on all of it.")
+@click.option("--fresh", is_flag=True, help="A learned policy has seen no row of this log: compare on all of it.")
 @options.path_option("--plot", "FILE", "Draw all methods on a line each (SVG).")
 @options.table_option("number")
 @options.ledger
