@@ -12,6 +12,7 @@ from hostile_logs import even, one_level, runs_and_doses, two_levels
 
 from aegis.audit import Auditor
 from aegis.audit.checks import duplicates
+from aegis.audit.checks.base import AuditSetting, Known
 from aegis.audit.checks.duplicates import DuplicateEpisodes
 from aegis.problem import Batch, Problem, concat
 from aegis.rng import stream
@@ -80,11 +81,11 @@ def test_what_chance_repeats_is_not_refused(name: str) -> None:
     alarms = 0
     for run in range(20):
         batch = make(stream(run, "chance", name))
-        whole = DuplicateEpisodes(problem, 0.05)
+        whole = DuplicateEpisodes(AuditSetting(problem, alpha=0.05))
         auditor = Auditor(problem, alpha=0.05)
         auditor.add(batch)
         alarms += "duplicated-episodes" in auditor.result().codes()
-        assert whole.findings() == []
+        assert whole.findings(Known()) == []
     assert alarms <= 4
 
 
@@ -95,7 +96,7 @@ def test_memory_is_bounded_and_copies_stay_together(monkeypatch: pytest.MonkeyPa
     auditor = Auditor(problem)
     for batch in batches:
         auditor.add(batch)
-    assert auditor._copies.by_context.size <= 256 and "duplicated-episodes" not in auditor.result().codes()
+    assert auditor._checks["duplicate-episodes"].by_context.size <= 256 and "duplicated-episodes" not in auditor.result().codes()
     for batch in batches:
         auditor.add(replace(batch, episode=batch.episode + 9000))
     found = next(item for item in auditor.result().refused if item.code == "duplicated-episodes")
@@ -107,7 +108,10 @@ def test_few_values_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     auditor = Auditor(one_level(context=CATEGORY))
     for run in range(4):
         auditor.add(rows(stream(run, "few"), 500, "category", "coin"))
-    assert auditor._copies.by_context.size <= 256 and auditor._copies.by_reward.size <= 256
+    assert (
+        auditor._checks["duplicate-episodes"].by_context.size <= 256
+        and auditor._checks["duplicate-episodes"].by_reward.size <= 256
+    )
 
 
 @pytest.mark.parametrize("world", ["clinic", "plant"])

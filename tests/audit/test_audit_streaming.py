@@ -14,10 +14,11 @@ from aegis.audit import Audit, Auditor
 from aegis.audit.batch_view import BatchView
 from aegis.audit.checks.base import Thinning
 from aegis.audit.checks.calibration import LevelCalibration
-from aegis.audit.checks.overlap import WeightHistogram, decision_weights, unit_weights
+from aegis.audit.checks.overlap import WeightHistogram
 from aegis.audit.checks.propensities import LevelHistory
 from aegis.audit.checks.sizes import Contrast
 from aegis.audit.slices import Cut, Cuts, group_cuts
+from aegis.ope import CandidateView, RewardModels, level_weights
 from aegis.policies import Legacy, Uniform
 from aegis.problem import Scope, augmented_context, has_next_sibling, sibling_positions
 from aegis.rng import stream
@@ -92,7 +93,7 @@ def test_full_sums_count_what_was_expected() -> None:
     values = problem.level("dose").actions.values
     for place, value in enumerate(values):
         part = slices[f"dose = {value}", cut.labels[1]]
-        assert part.found == (table.action[above] == place).sum()
+        assert part.taken == (table.action[above] == place).sum()
         assert part.expected == pytest.approx(table.mu_full[above, place].sum())
         assert slices[f"dose = {value}", ""].expected == pytest.approx(table.mu_full[:, place].sum())
 
@@ -171,7 +172,7 @@ def test_thinning_looks_at_the_first_episodes_of_a_large_batch() -> None:
         np.testing.assert_array_equal(part.episodes[name], alone.episodes[name])
         np.testing.assert_array_equal(part.starts[name], alone.starts[name])
         np.testing.assert_array_equal(part.above[name], alone.above[name])
-        np.testing.assert_array_equal(part.rewards_below(name), alone.rewards_below(name))
+        np.testing.assert_array_equal(part.mean_rewards(name), alone.mean_rewards(name))
     np.testing.assert_array_equal(part.reward, alone.reward)
     assert not part.fresh[: view.cuts.used].any() and part.fresh[view.cuts.used :].all()
     assert len(view.first(level, 0).batch) == 1
@@ -210,12 +211,11 @@ def test_unit_weights_by_hand(per: str, carry_over: str) -> None:
     problem = replace(problem, carry_over=carry_over, reward=replace(problem.reward, per=per))  # type: ignore[arg-type]
     policy = Legacy(problem, {name: Uniform() for name in problem.names})
     scope = Scope(("recipe", "dose"))
-    weights = {name: decision_weights(policy, name, batch) for name in problem.names}
-    found = unit_weights(problem, weights, scope, batch)
+    found = CandidateView(problem, batch, policy, RewardModels()).unit_weights(scope)
     names = list(problem.names)
     for episode in range(4):
         one = batch.take_episodes([episode])
-        w = {name: (decision_weights(policy, name, one) if name in scope else np.ones(len(one.levels[name]))) for name in names}
+        w = {name: (level_weights(policy, one, name) if name in scope else np.ones(len(one.levels[name]))) for name in names}
         above = one.ancestors(names[-1])
         rows = []
         for row in range(len(one.levels[names[-1]])):

@@ -63,7 +63,7 @@ def test_a_cluster_in_several_batches_is_one_bet() -> None:
         for turn in range(5):  # every fifth episode, so that each batch holds a part of every cluster
             auditor.add(batch.take_episodes(np.arange(turn, len(batch), 5)))
         bad += WRONG in auditor.result().codes()
-        assert auditor._propensities.draws["act"].batches(0.0) == 5
+        assert auditor._checks["propensities"].levels["act"].draws.batches(0.0) == 5
     assert bad <= 1
 
 
@@ -71,5 +71,5 @@ def test_draws_of_their_own_are_bets_of_their_own() -> None:
     problem = problem_of("cluster: day")
     auditor = Auditor(problem)
     auditor.add(next(iter(Source(drawn(0, [10] * 60, 0.5, held=False), problem).batches())))
-    assert auditor._propensities.draws["act"].batches(0.0) is None
+    assert auditor._checks["propensities"].levels["act"].draws.batches(0.0) is None
     assert ClusterDraws().batches(0.0) is None

@@ -17,7 +17,9 @@ import pytest
 from audit_cases import logged, taken_only
 from hostile_logs import one_level
 
-from aegis.audit import PROPENSITIES_MOVE, SEVERAL_LOGGERS, Audit, Auditor, Finding, Loggers, audit_log
+from aegis.audit import PROPENSITIES_MOVE, SEVERAL_LOGGERS, Audit, Auditor, Finding, audit_log, logger_findings
+from aegis.audit.checks.base import AuditSetting
+from aegis.audit.checks.loggers import Loggers
 from aegis.audit.variogram import RANKS, Variogram, fit_nugget, nugget_of_repeats
 from aegis.certificate import certify
 from aegis.logs import Source, write_log
@@ -32,10 +34,7 @@ Rule_ = Callable[[Floats, npt.NDArray[np.int64]], Floats]
 
 
 def loggers_of(problem: Problem, *batches: Batch) -> list[Finding]:
-    check = Loggers(problem)
-    for batch in batches:
-        check.add(batch)
-    return check.findings()
+    return logger_findings(problem, batches)
 
 
 def interleaved(world: str, one: str, other: str, episodes: int, seed: int, share: float = 0.5) -> tuple[Problem, Batch]:
@@ -256,8 +255,8 @@ def test_many_actions_are_added_up_and_many_columns_left_out() -> None:
         full = softmax(-0.001 * (np.arange(500) - peak[:, None]) ** 2)
         table = LevelTable(np.arange(300, dtype=np.int32), {"x": rng.normal(size=(300, len(columns)))}, peak.astype(np.int32),
                            full[np.arange(300), peak], full)  # fmt: skip
-        check = Loggers(problem)
-        check.add(Batch(np.arange(300), {"dose": table}, rng.random(300)))
+        check = Loggers(AuditSetting(problem))
+        check.add_batch(Batch(np.arange(300), {"dose": table}, rng.random(300)))
         assert check.samples["dose"]["quantity"].shape[1] <= 64
         assert bool(check.findings()) is noticed
 
@@ -273,16 +272,16 @@ def test_few_episodes_prove_nothing() -> None:
 
 def test_parts_in_any_order_give_what_one_pass_gives() -> None:
     problem, batch = interleaved("clinic", "softmax:temperature=0.3", "uniform", 1500, 5)
-    whole = Loggers(problem)
-    whole.add(batch)
+    whole = Loggers(AuditSetting(problem))
+    whole.add_batch(batch)
     parts = []
     for rows in np.array_split(stream(1, "parts").permutation(1500), 4):
-        part = Loggers(problem)
+        part = Loggers(AuditSetting(problem))
         for some in np.array_split(np.sort(rows), 3):
-            part.add(batch.take_episodes(some))
+            part.add_batch(batch.take_episodes(some))
         parts.append(pickle.loads(pickle.dumps(part)))
     for order in itertools.islice(itertools.permutations(parts), 0, 24, 7):
-        joint = Loggers(problem)
+        joint = Loggers(AuditSetting(problem))
         for part in order:
             joint.merge(part)
         assert np.array_equal(joint.keys, whole.keys) and joint.keys.size == 1024
@@ -299,8 +298,8 @@ def test_ids_of_any_type_choose_the_sample(kind: str) -> None:
         "several columns": np.array(list(zip(numbers, numbers[::-1], strict=True)), dtype=[("a", "i8"), ("b", "i8")]),
         "date": np.datetime64("2024-01-01") + numbers,
     }[kind]
-    check = Loggers(problem)
-    check.add(replace(batch, episode=ids))
+    check = Loggers(AuditSetting(problem))
+    check.add_batch(replace(batch, episode=ids))
     assert np.unique(check.keys).size == 1024 and check.findings()
 
 

@@ -20,9 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from aegis.audit.betting import Choices, knows_chances, log_mean_evidence, set_of
+from aegis.audit.batch_view import group_starts
+from aegis.audit.betting import Choices, knows_chances, log_mean_evidence, set_members
 from aegis.audit.finding import ANYTIME, FIXED, Severity
 from aegis.audit.slices import Cuts, sum_rows
+from aegis.audit.sums import Sums
 from aegis.evidence import log_mean_wealth
 from aegis.problem import AnyArray, Array, Level, LevelTable
 
@@ -35,11 +37,13 @@ STAKES = np.array([0.9, 0.45, 0.2, 0.05, 0.0125])
 DIRECTIONS = ("earlier", "later")  # whose results a choice is compared with
 
 
-class GroupBets:
+class GroupBets(Sums):
     """Evidence that choices go with results of other members, by direction, sign and set of actions; sums add up.
 
     directions: which of the two products are formed.
     """
+
+    adds = ("logs", "sums", "groups", "members")
 
     def __init__(self, sets: int, directions: tuple[str, ...] = DIRECTIONS) -> None:
         self.directions = directions
@@ -69,7 +73,7 @@ class GroupBets:
         if not group.size:
             return
         owner = np.arange(group.size) if member is None else member
-        starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        starts = group_starts(group)
         sizes = np.diff(np.append(starts, group.size))
         self.groups += int(np.count_nonzero(sizes > 1))
         self.members += int(sizes[sizes > 1].sum())
@@ -132,13 +136,6 @@ class GroupBets:
             for row, stake in enumerate(STAKES):
                 self.logs[row, place, sign] += np.log1p(stake * gain).sum(axis=0)
 
-    def merge(self, other: GroupBets) -> None:
-        """Add the bets on other groups."""
-        self.logs = self.logs + other.logs
-        self.sums = self.sums + other.sums
-        self.groups += other.groups
-        self.members += other.members
-
     def evidence(self) -> Array:
         """Return log evidence `[directions * 2 * B]`, mixed over stakes."""
         return np.asarray(log_mean_wealth(self.logs)).ravel()
@@ -152,11 +149,6 @@ class GroupBets:
         spread = np.sqrt(np.maximum(square, given))
         enough = (self.groups >= FEWEST) & (drawn >= FEWEST / 2.0) & (spread > 0)
         return np.abs(np.where(enough, total / np.where(spread > 0, spread, 1.0), 0.0))
-
-    def direction(self) -> str:
-        """Return with whose results choices go most clearly: of 'earlier' or of 'later' members."""
-        found = np.asarray(log_mean_wealth(self.logs)).max(axis=(1, 2))
-        return self.directions[int(np.argmax(found))]
 
     def overall(self) -> float:
         """Return the log of the mean evidence."""
@@ -183,15 +175,16 @@ def score_limit(alpha: float, groups: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class InterferenceResult:
-    """What a test of interference found. place: of the bets that show it most clearly. test: the one that found it."""
+    """The outcome of a test of interference. place: of the bets that show it most clearly. test: the one that decided."""
 
     place: int
     severity: Severity
     test: str
+    figures: dict[str, float | str]
 
     @property
     def label(self) -> str:
-        """What to add to the message: how far the finding can be trusted, where it does not refuse."""
+        """How far the finding can be trusted, for its message; empty where it refuses."""
         if self.severity == "refused":
             return ""
         return f" (a fixed-sample test: it warns of one in {1 / WARNS:.0f} logs that are in order, and never refuses)"
@@ -202,25 +195,26 @@ def find_interference(bets: Sequence[GroupBets], alpha: float) -> InterferenceRe
     if not bets:
         return None
     logs = [own.evidence() for own in bets]
-    if log_mean_evidence(np.concatenate(logs)) >= math.log(2.0 / alpha):
-        return InterferenceResult(int(np.argmax([log.max() for log in logs])), "refused", ANYTIME)
+    if log_mean_evidence(logs) >= math.log(2.0 / alpha):
+        return _result(bets, int(np.argmax([log.max() for log in logs])), "refused", ANYTIME)
     number = sum(own.scores().size for own in bets)
     levels: tuple[tuple[Severity, float], ...] = (("refused", alpha / 2.0), ("warning", WARNS))
     for severity, level in levels:
         over = [float(own.scores().max(initial=0.0)) - score_limit(level / number, own.groups) for own in bets]
         if max(over) > 0:
-            return InterferenceResult(int(np.argmax(over)), severity, FIXED)
+            return _result(bets, int(np.argmax(over)), severity, FIXED)
     return None
 
 
-def interference_figures(bets: GroupBets, found: InterferenceResult) -> dict[str, float | str]:
-    """Return the numbers behind a finding."""
-    return {
-        "log10_evidence": float(bets.evidence().max()) / math.log(10),
-        "score": float(bets.scores().max(initial=0.0)),
-        "groups": float(bets.groups),
-        "test": found.test,
+def _result(bets: Sequence[GroupBets], place: int, severity: Severity, test: str) -> InterferenceResult:
+    own = bets[place]
+    figures: dict[str, float | str] = {
+        "log10_evidence": float(own.evidence().max()) / math.log(10),
+        "score": float(own.scores().max(initial=0.0)),
+        "groups": float(own.groups),
+        "test": test,
     }
+    return InterferenceResult(place, severity, test, figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +237,10 @@ class RandomDraws:
         surprise, taken, chance, variance = (np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True))
         return cls(surprise, taken, chance, variance) if knows_chances(level, table) else cls(surprise, taken, None, None)
 
+    def columns(self) -> tuple[Array | None, ...]:
+        """Return all parts, as the constructor takes them."""
+        return self.surprise, self.taken, self.chance, self.variance
+
     def reactions(self) -> Iterator[tuple[str, Array]]:
         """Yield results `[p, B]` that only a controller which reacts to other members makes depend on their actions."""
         yield "taken", self.taken
@@ -252,7 +250,7 @@ class RandomDraws:
 
 def _columns(level: Level, table: LevelTable, most: int, shares: Sequence[float]) -> tuple[Array, ...]:
     choices = Choices.of(level, table, most)
-    usual = np.bincount(set_of(level, np.arange(len(shares)), most), weights=np.asarray(shares), minlength=choices.sets)
+    usual = np.bincount(set_members(level, most), weights=np.asarray(shares), minlength=choices.sets)
     taken = (np.arange(choices.sets) == choices.chosen[:, None]).astype(np.float64)
     first = int(choices.chance is not None and choices.sets == 2)  # of two sets with known probabilities one says it all
     if choices.chance is None:

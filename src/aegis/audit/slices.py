@@ -8,7 +8,7 @@ slices.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -320,16 +320,20 @@ def _nearest_pairs(count: int) -> Iterator[tuple[int, int]]:
     return ((one, other) for other in range(1, count) for one in range(other))
 
 
-def context_signs(cuts: Iterable[Cut], context: Mapping[str, AnyArray], rows: AnyArray) -> dict[str, Array]:
-    """Return the signs `[p]` of contexts at some rows, by words: one for a number, one for each category."""
-    found: dict[str, Array] = {}
-    for cut in cuts:
-        codes = cut.codes({cut.variable: context[cut.variable][rows]})
-        if not cut.values:
-            found[f"'{cut.name}'"] = np.where(codes == 1, 1.0, -1.0)
+def own_context_signs(cuts: Cuts, batch: Batch, level: str, rows: AnyArray) -> dict[str, Array]:
+    """Return the signs `[p]` of a level's own contexts at some decisions, by words: one for a number, one for each category."""
+    context = batch.levels[level].context
+    signs: dict[str, Array] = {}
+    for cut in cuts.context[level]:
+        if cut.variable not in context:
             continue
-        found |= {f"'{cut.name}' ({label})": np.where(codes == place, 1.0, -1.0) for place, label in enumerate(cut.labels)}
-    return found
+        codes = cut.codes({cut.variable: context[cut.variable][rows]})
+        if cut.values:
+            labels = {f"'{cut.name}' ({label})": place for place, label in enumerate(cut.labels)}
+        else:
+            labels = {f"'{cut.name}'": 1}
+        signs |= {label: np.where(codes == place, 1.0, -1.0) for label, place in labels.items()}
+    return signs
 
 
 def sign_at(values: Array, edge: float) -> Array:

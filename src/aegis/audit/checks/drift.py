@@ -16,13 +16,11 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import ndtr
 
-from aegis.audit.batch_view import BatchView
-from aegis.audit.checks.base import upper_quantile
+from aegis.audit.batch_view import BatchView, comparable_times
+from aegis.audit.checks.base import PART, AuditSetting, Check, Known, upper_quantile
 from aegis.audit.finding import Finding, make_finding
 from aegis.problem import AnyArray, Array, Batch, Problem, Variable, group_means
 from aegis.rng import stream
-
-PART = 2**32  # episodes of a part of the log, at most: where the numbers of the next part begin
 
 KEPT = 2**14  # episodes in the sample
 
@@ -33,17 +31,23 @@ MOST_COLUMNS = 32
 MOST_VERSIONS = 100
 
 
-class Drift:
+class Drift(Check):
     """A sample of episodes: when they were, their mean reward and their mean contexts; and the versions that acted."""
 
-    def __init__(self, problem: Problem, alpha: float) -> None:
-        self.problem, self.alpha = problem, alpha
-        self.names = _names(problem)
+    adds = ("versions",)
+
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        self.names = _names(self.problem)
         self.ticket = np.zeros(0)
         self.order: AnyArray | None = None
         self.values = np.zeros((0, len(self.names)))
-        self.seen = 0
-        self.versions: dict[str, set[str]] = {name: set() for name in problem.names}
+        self.next = 0  # number of the next episode
+        self.versions: dict[str, set[str]] = {name: set() for name in self.problem.names}
+
+    def begin_part(self, first: int, episodes: int) -> None:
+        """Number the episodes of a part from the first one on."""
+        self.next = first
 
     def add(self, view: BatchView) -> None:
         """Add the episodes of a batch."""
@@ -51,21 +55,19 @@ class Drift:
         for name, table in batch.levels.items():
             if table.version is not None and len(self.versions[name]) < MOST_VERSIONS:
                 self.versions[name].add(table.version)
+        first, self.next = self.next, self.next + len(batch)
         if view.skimmed:
-            self.seen += len(batch)
             return
-        part, number = divmod(self.seen, PART)
+        part, number = divmod(first, PART)
         key = (part, number) if part else (number,)
         ticket = stream(0, "audit", "drift", *key).random(len(batch))  # the same sample whenever the log is the same
-        in_time = batch.time is not None and batch.time.dtype.kind in "iufM"
-        order = np.asarray(batch.time) if in_time else np.arange(self.seen, self.seen + len(batch))
-        self.seen += len(batch)
-        # Once the sample is full few episodes get in; only these are looked at.
+        times = comparable_times(batch)
+        order = np.arange(first, self.next) if times is None else np.asarray(times)
+        # Once the sample is full few episodes get in; only these are read.
         limit = np.inf if self.ticket.size < KEPT else self.ticket.max()
         chosen = np.flatnonzero(ticket < limit)
-        if not chosen.size:
-            return
-        self._keep(ticket[chosen], order[chosen], _values(view, chosen))
+        if chosen.size:
+            self._keep(ticket[chosen], order[chosen], _values(view, chosen))
 
     def _keep(self, ticket: Array, order: AnyArray, values: Array) -> None:
         self.ticket = np.concatenate([self.ticket, ticket])
@@ -76,15 +78,14 @@ class Drift:
             self.ticket, self.order, self.values = self.ticket[kept], self.order[kept], self.values[kept]
 
     def merge(self, other: Drift) -> None:
-        """Add the sample of another part of the log, whose episodes were numbered from where it begins."""
-        for name, versions in other.versions.items():
-            self.versions[name] |= versions
-        self.seen = max(self.seen, other.seen)
+        """Add the sample of a later part of the log."""
+        super().merge(other)
+        self.next = max(self.next, other.next)
         if other.order is not None:
             self._keep(other.ticket, other.order, other.values)
 
-    def findings(self) -> list[Finding]:
-        """Return what was found."""
+    def findings(self, known: Known) -> list[Finding]:
+        """Return the findings."""
         found = [self._versions(name, versions) for name, versions in self.versions.items() if len(versions) > 1]
         if self.order is None or self.order.size < 20:
             return found
@@ -167,15 +168,15 @@ FEWEST_LIKE_PAIRS = 50  # pairs
 PAST = ("time", "the reward before", "what the last action earned", "recent rewards", "what recent actions earned")
 
 
-def past_of(batch: Batch, action: Array, seen: int) -> Array:
+def past_of(batch: Batch, action: Array, earlier: int) -> Array:
     """Return for each episode of a batch when it started and what was earned before it, `[E, 5]`, in the order of `PAST`.
 
-    action `[E]`: of each episode, 1 in the upper half of its set and -1 in the lower one, 0 if it has none. seen: episodes in
-    earlier batches.
+    action `[E]`: of each episode, 1 in the upper half of its set and -1 in the lower one, 0 if it has none. earlier:
+    episodes in earlier batches.
     """
     count = len(batch)
-    timed = batch.time is not None and batch.time.dtype.kind in "iufM"
-    order = np.argsort(np.asarray(batch.time), kind="stable") if timed else np.arange(count)
+    times = comparable_times(batch)
+    order = np.arange(count) if times is None else np.argsort(np.asarray(times), kind="stable")
     reward = np.zeros(count)
     if batch.reward is not None:
         known = np.asarray(batch.reward, dtype=np.float64)
@@ -187,7 +188,7 @@ def past_of(batch: Batch, action: Array, seen: int) -> Array:
         centre, spread = (float(reward[finite].mean()), float(reward[finite].std())) if finite.any() else (0.0, 0.0)
         reward = np.where(finite & (spread > 0), (reward - centre) / (spread or 1.0), 0.0)
     found = np.zeros((count, len(PAST)))
-    found[order, 0] = seen + np.arange(count)
+    found[order, 0] = earlier + np.arange(count)
     earned = np.stack([reward[order], (reward * action)[order]], axis=1)
     found[order[1:], 1:3] = earned[:-1]
     fading = (1.0 - MEMORY) * MEMORY ** np.arange(50)
