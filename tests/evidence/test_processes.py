@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from aegis.errors import RefusedError, SettingError
-from aegis.evidence import Monitor, full_evidence, taken_evidence
+from aegis.evidence import Monitor, log_mean_wealth, low_weight_logs, moment_evidence, power_sums, weight_logs
 from aegis.rng import stream
 
 
@@ -52,29 +52,28 @@ def test_monitor_refuses_what_it_cannot_watch():
         Monitor(0.5).step(1.2)
 
 
-def test_calibration_accepts_right_and_refuses_wrong_propensities():
+def weight_evidence(weights, least=None):
+    """Return log evidence that weights average above one, or below one if they are at most 1 / least."""
+    logs = weight_logs(weights) if least is None else low_weight_logs(weights, 1 / least)
+    return float(log_mean_wealth(logs.sum(axis=1)))
+
+
+def test_betting_accepts_right_and_refuses_wrong_propensities():
     rng = stream(2, "calibration")
-    false, found = 0, 0
+    false, noticed = 0, 0
     for run in range(200):
         action = rng.random(600) < 0.4
-        if full_evidence(action - 0.4) >= math.log(20):
-            false += 1
         weights = np.where(action, 1 / 0.4, 0.0)
-        if max(taken_evidence(weights, 1 / 0.4)) >= math.log(20):
-            false += 1
+        false += float(moment_evidence(power_sums(action - 0.4))) >= math.log(20)
+        false += max(weight_evidence(weights), weight_evidence(weights, 0.4)) >= math.log(20)
         if run < 30:
-            found += full_evidence(action - 0.5) >= math.log(20)
-            found += taken_evidence(np.where(action, 1 / 0.3, 0.0))[0] >= math.log(20)
-            found += taken_evidence(np.where(action, 1 / 0.5, 0.0), 2.0)[1] >= math.log(20)
+            noticed += float(moment_evidence(power_sums(action - 0.5))) >= math.log(20)
+            noticed += weight_evidence(np.where(action, 1 / 0.3, 0.0)) >= math.log(20)
+            noticed += weight_evidence(np.where(action, 1 / 0.5, 0.0), 0.5) >= math.log(20)
     assert stats.binomtest(false, 400, 0.05, alternative="greater").pvalue > 0.001
-    assert found >= 80
-    assert taken_evidence(np.array([1.0]))[1] is None
+    assert noticed >= 80
 
 
-def test_calibration_refuses_impossible_input():
-    with pytest.raises(SettingError, match="surprise"):
-        full_evidence(np.array([3.0]))
+def test_bets_on_weights_below_one_need_a_largest_weight_above_one():
     with pytest.raises(SettingError, match="largest weight"):
-        taken_evidence(np.array([4.0]), 3.0)
-    with pytest.raises(SettingError, match="finite"):
-        taken_evidence(np.array([-1.0]))
+        low_weight_logs(np.array([0.5]), 1.0)

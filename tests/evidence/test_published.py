@@ -20,7 +20,6 @@ from aegis.evidence import (
     published_estimate,
     published_gain,
     select_scope,
-    split_sizes,
 )
 from aegis.evidence.bounds.prism import root_lam
 from aegis.rng import stream
@@ -153,17 +152,6 @@ def test_scope_with_the_largest_bound_each_at_its_share_of_delta():
     assert {bound.delta for bound in selection.bounds.values()} == {0.05}
     with pytest.raises(SettingError, match="no scope"):
         select_scope({}, 0.1)
-
-
-def test_split_gives_every_unit_to_one_side():
-    for units in (1, 2, 7, 100):
-        for share in (0.0, 0.3, 0.5, 0.99):
-            sizes = split_sizes(units, share)
-            assert sizes.prior + sizes.certified == units
-            assert sizes.certified >= 1
-            assert sizes.prior == int(share * units)
-    with pytest.raises(SettingError, match="share in"):
-        split_sizes(10, 1.0)
 
 
 def test_b_from_the_largest_observed_weight():

@@ -17,6 +17,8 @@ REACH = 30  # a value grid spans 2^-30 .. 2^30 around its centre
 
 SEARCH = 40  # how far from 1, in octaves, a centre is looked for
 
+OCTAVES = np.arange(-SEARCH, SEARCH + 1)
+
 FLOOR = 0.05  # eta: the share of every bet that is never staked
 
 
@@ -67,17 +69,12 @@ def value_centre(prior_values: Array, units: int, delta: float) -> int:
     values = np.asarray(prior_values, dtype=np.float64)
     if values.size == 0 or units < 1:
         raise SettingError("placing a grid needs at least one prior unit and one unit to certify")
-    octaves = np.arange(-SEARCH, SEARCH + 1)
-    bets = np.exp2(octaves.astype(np.float64))
-    growth = np.array([np.log1p(bet * values).mean() for bet in bets]) - math.log(1.0 / delta) / units
-    return int(octaves[np.argmax(np.expm1(growth) / bets)])
+    growth = np.array([np.log1p(bet * values).mean() for bet in value_bets()]) - math.log(1.0 / delta) / units
+    return int(OCTAVES[np.argmax(np.expm1(growth) / value_bets())])
 
 
 def _grid(bets: Array, weights: Array, centre: int) -> Grid:
     return Grid(bets, np.log(weights / weights.sum()), centre)
-
-
-OCTAVES = np.arange(-SEARCH, SEARCH + 1)
 
 
 def gain_bets(largest: float) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -103,14 +102,6 @@ class Selection:
         return self.bounds[self.scope]
 
 
-@dataclass(frozen=True, slots=True)
-class SplitSizes:
-    """How many units build the prior and how many are certified on."""
-
-    prior: int
-    certified: int
-
-
 def select_scope(scopes: Mapping[str, Callable[[float], Bound]], delta: float) -> Selection:
     """Return the scope whose bound at risk delta / M is largest, M the number of scopes; the first of equals.
 
@@ -121,14 +112,3 @@ def select_scope(scopes: Mapping[str, Callable[[float], Bound]], delta: float) -
     share = check_delta(delta) / len(scopes)
     bounds = {name: bound(share) for name, bound in scopes.items()}
     return Selection(max(bounds, key=lambda name: bounds[name].value), bounds, delta)
-
-
-def split_sizes(units: int, share: float = 0.5) -> SplitSizes:
-    """Return how many of `units` go to the prior side for a share alpha in [0, 1): alpha N rounded down; the rest is certified.
-
-    alpha = 0 keeps the prior data-free; the published experiments use 0.5.
-    """
-    if not (units >= 1 and 0 <= share < 1):
-        raise SettingError(f"a split needs one unit or more and a share in [0, 1), found {units} and {share}")
-    prior = math.floor(share * units)
-    return SplitSizes(prior, units - prior)

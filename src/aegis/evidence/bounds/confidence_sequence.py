@@ -1,4 +1,4 @@
-"""Confidence sequences: the anytime lower bound after every unit, from a grid of bets, and the hedged one as published.
+"""Confidence sequences: the anytime lower bound after every unit, from a grid of bets.
 
 The log wealth after k units, as a function of the mean v, is convex and falls. A tangent of it therefore never lies above
 it: the point where a tangent reaches log(1/delta) is at most the bound, wherever the tangent was drawn. So the bound is
@@ -6,10 +6,6 @@ solved for only at some units, about 190 each time the number of units quadruple
 running product (no logarithm), and one tangent gives the bound of each unit; where a tangent is not close enough, units are
 solved for. Bets that hold almost no wealth are left out, which can only lower a bound. The log wealth at a bound never
 falls short of log(1/delta) and exceeds it by less than a hundredth as a rule, as if delta were one per cent smaller.
-
-Hedged (Waudby-Smith and Ramdas 2024, Theorem 3), for comparison only: for every candidate mean m on a grid, capital bets
-after each unit that the mean is above m and, hedged, that it is below. m is left out once the larger of the two capitals
-exceeds 1/delta. Values lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -22,7 +18,6 @@ import numpy.typing as npt
 
 from aegis.errors import RefusedError, SettingError
 from aegis.evidence.bounds.base import unit_values
-from aegis.evidence.bounds.mean_bounds import plug_in_bets
 from aegis.evidence.grid import Array, Grid
 from aegis.evidence.sketch import check_delta
 
@@ -214,31 +209,3 @@ def _slices(number: int, each: int) -> Iterator[slice]:
     step = max(1, AT_ONCE // each)
     for start in range(0, number, step):
         yield slice(start, start + step)
-
-
-HEDGED_CUT = 0.5  # bets are cut at this share of what would risk everything
-
-
-def hedged_path(values: Array, delta: float, breaks: int = 1000, above: float = 0.5) -> tuple[Array, Array]:
-    """Return lower and upper ends `[K]` after every unit, one step of the grid wider than the candidates that are left.
-
-    above: share of the capital that bets on a mean above m; 1 gives a lower bound alone, at risk delta.
-    """
-    found = unit_values(values, least=0.0)
-    if found.max() > 1 or breaks < 2 or not 0 < above <= 1:
-        raise SettingError(
-            f"values lie in [0, 1], breaks are 2 or more and the share in (0, 1], found {found.max()}, {breaks}, {above}"
-        )
-    stakes, _ = plug_in_bets(found, check_delta(delta))
-    means = np.linspace(0.0, 1.0, breaks + 1)
-    with np.errstate(divide="ignore"):
-        most_up, most_down = HEDGED_CUT / means, HEDGED_CUT / (1.0 - means)
-    rise, fall = np.full(means.size, above), np.full(means.size, 1.0 - above)
-    lower, upper = np.empty(found.size), np.empty(found.size)
-    with np.errstate(over="ignore"):
-        for k, (value, stake) in enumerate(zip(found, stakes, strict=True)):
-            rise = rise * (1.0 + np.minimum(stake, most_up) * (value - means))
-            fall = fall * (1.0 - np.minimum(stake, most_down) * (value - means))
-            left = np.flatnonzero(np.maximum(rise, fall) <= 1.0 / delta)
-            lower[k], upper[k] = (means[left[0]], means[left[-1]]) if left.size else (0.0, 1.0)
-    return np.maximum(lower - 1.0 / breaks, 0.0), np.minimum(upper + 1.0 / breaks, 1.0)
