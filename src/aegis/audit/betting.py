@@ -26,7 +26,6 @@ from aegis.evidence import WEIGHT_STAKES, log_mean_wealth, moment_evidence, powe
 from aegis.problem import AnyArray, Array, Level, LevelTable
 
 MOST_SETS = 8  # of actions; more actions are taken together with their neighbours
-
 REACTS = math.log(20.0)  # evidence from which the controller counts as reacting to other decisions or episodes
 
 

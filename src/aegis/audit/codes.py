@@ -16,12 +16,8 @@ class Code:
 
 
 FOLLOWS_MOVING_LOG = "follows-moving-log"  # of a candidate that is capped by, or falls back on, probabilities of several policies
-
 SEVERAL_LOGGERS = "several-loggers"  # what a gain is compared with is then an average, unless an incumbent is declared
-
 PROPENSITIES_MOVE = "propensities-move"  # a split by hash is then refused
-
-
 CODES: dict[str, Code] = {
     # ---- propensities
     "no-propensity": Code(

@@ -16,7 +16,6 @@ from aegis.audit.sums import Sums, merged
 from aegis.problem import AnyArray, Array, Problem
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ][\d:.]+Z?)?")
-
 _NUMBERED = re.compile(r"(\D*)(\d{1,15})")
 
 

@@ -29,11 +29,8 @@ from aegis.evidence import log_mean_wealth
 from aegis.problem import AnyArray, Array, Level, LevelTable
 
 WARNS = 0.01  # share of logs in order of which a score warns
-
 FEWEST = 50  # groups, below which a score says little
-
 STAKES = np.array([0.9, 0.45, 0.2, 0.05, 0.0125])
-
 DIRECTIONS = ("earlier", "later")  # whose results a choice is compared with
 
 

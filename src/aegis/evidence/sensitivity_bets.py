@@ -62,19 +62,18 @@ def sensitivity_factors(
     reward: Array,
     bets: Array,
     factor: float,
-    floor: float = FLOOR,
 ) -> Array:
     """Return the factors F `[n, J]` of n decisions under J bets; see the module.
 
     weights: `least_weights` at the same factor, `[n, A]`. logging, prediction `[n, A]`, action `[n]`, reward `[n]` in [0, 1]. A
-    bet that a decision cannot afford (no t satisfies (*)) gives nan there, which kills the bet. Raises RefusedError for impossible
-    decisions, SettingError for a factor below 1.
+    bet that a decision cannot afford (no t satisfies (*)) gives nan there, which kills the bet. Raises RefusedError for
+    impossible decisions, SettingError for a factor below 1.
     """
     check_factor(factor)
     check_decisions(logging, action, reward)
     up, down = np.maximum(weights - 1.0, 0.0), np.maximum(1.0 - weights, 0.0)
-    budget = np.broadcast_to((1.0 - floor) / bets, (len(logging), bets.size))
-    return _staked(ActionStakes(up, down, down, budget), logging, prediction, action, reward, bets, factor, floor)
+    budget = np.broadcast_to((1.0 - FLOOR) / bets, (len(logging), bets.size))
+    return _staked(ActionStakes(up, down, down, budget), logging, prediction, action, reward, bets, factor)
 
 
 def sensitivity_factors_against(
@@ -86,7 +85,6 @@ def sensitivity_factors_against(
     reward: Array,
     bets: Array,
     factor: float,
-    floor: float = FLOOR,
 ) -> Array:
     """Return the factors F `[n, J]` of n decisions for the gain over a stated comparator; see the end of the module's text.
 
@@ -97,8 +95,8 @@ def sensitivity_factors_against(
     up = least_weights(np.maximum(candidate - comparator, 0.0), logging, factor)
     down = least_weights(np.maximum(comparator - candidate, 0.0), logging, factor)
     worst = np.maximum(comparator - candidate, 0.0).sum(axis=1)
-    budget = (1.0 - floor) / bets - worst[:, None]
-    return _staked(ActionStakes(up, down, np.zeros_like(up), budget), logging, prediction, action, reward, bets, factor, floor)
+    budget = (1.0 - FLOOR) / bets - worst[:, None]
+    return _staked(ActionStakes(up, down, np.zeros_like(up), budget), logging, prediction, action, reward, bets, factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,6 @@ def _staked(
     reward: Array,
     bets: Array,
     factor: float,
-    floor: float,
 ) -> Array:
     """Return the factors `[n, J]`, a few decisions at a time."""
     pieces = []
@@ -130,7 +127,7 @@ def _staked(
         rows, taken, r = np.arange(len(nu)), action[part], reward[part]
         earned = up[rows, taken] * r + down[rows, taken] * (1.0 - r)
         stake = np.maximum(level - kappa[rows, taken][:, None], 0.0) + earned[:, None]
-        pieces.append(floor + bets * stake)
+        pieces.append(FLOOR + bets * stake)
     return np.concatenate(pieces)
 
 

@@ -26,7 +26,6 @@ from aegis.errors import RefusedError, SettingError
 from aegis.evidence.grid import Array, Grid
 
 NEWTON_STEPS = 64  # of Newton; about ten are taken
-
 LAST = 2.0**-50  # a step of this share of the mean is at the end of what numbers can tell
 
 
@@ -115,19 +114,42 @@ class WealthCurve:
 
 
 UNIT = 2.0**32
-
 LARGEST = 2.0**30  # no single log-factor is allowed beyond this
-
 TOO_EXTREME = "a unit's factor is too extreme to be counted"
-
 SKETCH_UNITS_AT_ONCE = 2**13  # units whose logarithms are held in memory at once
 
 
 Sums = tuple[int | None, ...]  # over units, one for each bet; None for a bet that lost everything
 
 
+class LowerBound:
+    """The test of a mean by the wealth of bets against it, and the lower bound that inverts it."""
+
+    __slots__ = ()
+
+    def curve(self) -> WealthCurve:
+        """Return the wealth as a function of the mean."""
+        raise NotImplementedError
+
+    def log_wealth(self, mean: float) -> float:
+        """Return the logarithm of the wealth against the hypothesis that the mean is at most `mean`."""
+        return self.curve()(mean)
+
+    def certifies(self, mean: float, delta: float) -> bool:
+        """Say whether the mean is certified to be above `mean` at risk delta; the same test that `lower` inverts."""
+        return self.log_wealth(mean) >= math.log(1.0 / check_delta(delta))
+
+    def lower(self, delta: float, low: float, high: float) -> float:
+        """Return the largest mean in [low, high] that is certified to be exceeded, rounded down; `low` if none is.
+
+        Raises RefusedError if even `high`, the largest mean possible, is certified to be exceeded: that contradicts the
+        assumptions.
+        """
+        return self.curve().lower(math.log(1.0 / check_delta(delta)), low, high)
+
+
 @dataclass(frozen=True, slots=True)
-class Sketch:
+class Sketch(LowerBound):
     """n units and integer sums over the bets of a grid; a bet that lost everything is None for good."""
 
     grid: Grid
@@ -164,27 +186,11 @@ class Sketch:
             raise SettingError("sketches on different grids cannot be merged; they answer different questions")
         return Sketch(self.grid, self.count + other.count, _plus(self.sums, other.sums))
 
-    def log_wealth(self, mean: float) -> float:
-        """Return the logarithm of the wealth against the hypothesis that the mean is at most `mean`."""
-        return self.curve()(mean)
-
     def curve(self) -> WealthCurve:
         """Return the wealth as a function of the mean."""
         alive = np.array([total is not None for total in self.sums])
         logs = np.array([total / UNIT for total in self.sums if total is not None])
         return WealthCurve(self.grid.log_weights[alive] + logs, self.grid.bets[alive], np.zeros(len(logs)), self.count)
-
-    def certifies(self, mean: float, delta: float) -> bool:
-        """Say whether the mean is certified to be above `mean` at risk delta; the same test that `lower` inverts."""
-        return self.log_wealth(mean) >= math.log(1.0 / check_delta(delta))
-
-    def lower(self, delta: float, low: float, high: float) -> float:
-        """Return the largest mean in [low, high] that is certified to be exceeded, rounded down; `low` if none is.
-
-        Raises RefusedError if even `high`, the largest mean possible, is certified to be exceeded: that contradicts the
-        assumptions.
-        """
-        return self.curve().lower(math.log(1.0 / check_delta(delta)), low, high)
 
 
 def check_delta(delta: float) -> float:
@@ -251,7 +257,7 @@ def _floor_sums(logs: Array) -> Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class Blend:
+class Blend(LowerBound):
     """Sketches of the same units, each with the offset by which its values were lifted: values x + offset, claims about x."""
 
     sketches: tuple[Sketch, ...]
@@ -269,24 +275,12 @@ class Blend:
         """Return the number of units."""
         return self.sketches[0].count
 
-    def log_wealth(self, mean: float) -> float:
-        """Return the logarithm of the average wealth against the hypothesis that the mean is at most `mean`."""
-        return self.curve()(mean)
-
     def curve(self) -> WealthCurve:
         """Return the average wealth as a function of the mean."""
         curves = [sketch.curve() for sketch in self.sketches]
         offsets = [np.full(curve.logs.size, offset) for curve, offset in zip(curves, self.offsets, strict=True)]
         logs = np.concatenate([curve.logs for curve in curves]) - math.log(len(curves))
         return WealthCurve(logs, np.concatenate([curve.bets for curve in curves]), np.concatenate(offsets), self.count)
-
-    def certifies(self, mean: float, delta: float) -> bool:
-        """Say whether the mean is certified to be above `mean` at risk delta; the same test that `lower` inverts."""
-        return self.log_wealth(mean) >= math.log(1.0 / check_delta(delta))
-
-    def lower(self, delta: float, low: float, high: float) -> float:
-        """Return the largest mean in [low, high] that is certified to be exceeded, rounded down; see `Sketch.lower`."""
-        return self.curve().lower(math.log(1.0 / check_delta(delta)), low, high)
 
     def units_needed(self, mean: float, delta: float) -> int | None:
         """Return how many units in all it would take to certify `mean` if evidence went on growing as so far; an estimate.

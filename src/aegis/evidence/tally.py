@@ -17,14 +17,11 @@ from aegis.evidence.grid import Array, Grid
 from aegis.evidence.sketch import UNIT, Sketch, check_values
 
 TALLY_BINS = 256  # per octave
-
 TALLY_LOWEST, TALLY_HIGHEST = -40, 40  # octaves; smaller values count as 0, larger ones as the largest
 
 # The distance from the smallest to the largest value that a tally holds.
 TALLY_DISTANCE = 2.0**31
-
 TALLY_UNITS_AT_ONCE = 2**20  # units whose distances are added in floating point, exactly: 2^20 times 2^31 is below 2^53
-
 SAFE = 1e-13  # relative; covers the rounding of the last sum
 
 

@@ -32,7 +32,6 @@ from aegis.errors import RefusedError
 from aegis.evidence.grid import FLOOR, Array
 
 SUM_TOLERANCE = 1e-6
-
 AT_ONCE = 2**22  # comparisons held in memory at once
 
 Index = npt.NDArray[np.integer]
@@ -69,7 +68,6 @@ def water_filled_factors(
     action: Index,
     reward: Array,
     bets: Array,
-    floor: float = FLOOR,
 ) -> Array:
     """Return the factors E `[n, J]` of n decisions under J bets.
 
@@ -79,25 +77,25 @@ def water_filled_factors(
     reward lies outside [0, 1].
     """
     check_decisions(logging, action, reward)
-    return _factors(stakes, np.ones((1, bets.size)), logging, prediction, action, reward, bets, floor)
+    return _factors(stakes, np.ones((1, bets.size)), logging, prediction, action, reward, bets)
 
 
 def _factors(
-    stakes: Stakes, budget: Array, logging: Array, prediction: Array, action: Index, reward: Array, bets: Array, floor: float
+    stakes: Stakes, budget: Array, logging: Array, prediction: Array, action: Index, reward: Array, bets: Array
 ) -> Array:
-    """Return the factors `[n, J]`, a few decisions at a time; budget `[n, J]` or `[1, J]`: what is staked in all, floor included."""
+    """Return the factors `[n, J]`, a few decisions at a time; budget `[n, J]` or `[1, J]`: the whole stake, floor included."""
     budgets = np.broadcast_to(budget, (len(logging), bets.size))
     pieces = []
     for part in chunks(len(logging), logging.shape[1] * bets.size):
         z, guess = stakes.weights[part], np.clip(prediction[part], 0.0, 1.0)
         up, down = np.maximum(z, 0.0), np.maximum(-z, 0.0)
         kappa = up * guess + down * (1.0 - guess)
-        target = (budgets[part] - floor) / bets - stakes.worst[part][:, None]
+        target = (budgets[part] - FLOOR) / bets - stakes.worst[part][:, None]
         level = water_levels(kappa, logging[part], np.where(np.isnan(target), -1.0, target))
         rows, taken, r = np.arange(len(z)), action[part], reward[part]
         earned = up[rows, taken] * r + down[rows, taken] * (1.0 - r)
         stake = np.maximum(level - kappa[rows, taken][:, None], 0.0) + earned[:, None]
-        pieces.append(np.where(target >= 0, floor + bets * stake, np.nan))
+        pieces.append(np.where(target >= 0, FLOOR + bets * stake, np.nan))
     return np.concatenate(pieces)
 
 
@@ -193,9 +191,7 @@ class LoggedChoice:
         return found
 
 
-def outer_stakes(
-    outer: LoggedChoice, under_candidate: Array, under_comparator: Array, inner: InnerLimits, bets: Array, floor: float = FLOOR
-) -> Array:
+def outer_stakes(outer: LoggedChoice, under_candidate: Array, under_comparator: Array, inner: InnerLimits, bets: Array) -> Array:
     """Return B `[n, J]` at the outer actions taken; nan where a bet cannot be afforded.
 
     under_candidate, under_comparator `[n, A]`: modelled mean reward in [0, 1] below each outer action, with the inner
@@ -210,11 +206,11 @@ def outer_stakes(
     worst = inner.needs(outer.comparator, outer.candidate).sum(axis=1)
     pieces = []
     for part in chunks(len(nu), nu.shape[1] * bets.size):
-        target = (1.0 - floor) / bets - worst[part][:, None]
+        target = (1.0 - FLOOR) / bets - worst[part][:, None]
         level = water_levels(kappa[part], outer.logging[part], target)
         taken = np.arange(len(target)), outer.action[part]
         left = tau[part][taken][:, None] + np.maximum(level - kappa[part][taken][:, None], 0.0)
-        pieces.append(np.where(target >= 0, floor + bets * left, np.nan))
+        pieces.append(np.where(target >= 0, FLOOR + bets * left, np.nan))
     return np.concatenate(pieces)
 
 
@@ -226,7 +222,6 @@ def inner_factors(
     prediction: Array,
     reward: Array,
     bets: Array,
-    floor: float = FLOOR,
 ) -> Array:
     """Return the factors E `[n, J]` of inner decisions.
 
@@ -236,4 +231,4 @@ def inner_factors(
     check_decisions(inner.logging, inner.action, reward)
     pi, mu = candidate_above[:, None] * inner.candidate, comparator_above[:, None] * inner.comparator
     own = gain_stakes(pi, mu, inner.logging)
-    return _factors(own, stakes, inner.logging, prediction, inner.action, reward, bets, floor)
+    return _factors(own, stakes, inner.logging, prediction, inner.action, reward, bets)

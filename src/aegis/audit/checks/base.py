@@ -26,7 +26,6 @@ from aegis.policies import Hybrid, Legacy, Uniform
 from aegis.problem import Policy, Problem, Scope
 
 PART = 2**32  # episodes of a part of the log, at most: where the numbers of the next part begin
-
 STEP = 32  # a costly check reads one batch in so many once it has read enough
 
 

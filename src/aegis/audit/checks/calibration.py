@@ -31,7 +31,6 @@ from aegis.evidence import SHORT_STAKES, WEIGHT_STAKES, log_mean_wealth, low_wei
 from aegis.problem import Actions, AnyArray, Array, Level, LevelTable, Rows
 
 ORDERS = np.arange(1, 5)
-
 MOST_DECISIONS = 2**19  # of a level that are all read; then some batches only
 
 

@@ -28,7 +28,6 @@ from aegis.logs import describe_order
 from aegis.problem import AnyArray, Array, Level, Problem, sibling_positions
 
 MOST_DECISIONS = 2**16  # of a level that are all read; then some batches only
-
 EARLIER_LAGS = {1: "all decisions before it", 3: "the decisions three or more before it"}  # taken together, by how near they come
 
 

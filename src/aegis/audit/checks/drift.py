@@ -23,11 +23,8 @@ from aegis.problem import AnyArray, Array, Batch, Problem, Variable, group_means
 from aegis.rng import stream
 
 KEPT = 2**14  # episodes in the sample
-
 EFFECT = 0.1  # standard deviations, below which a difference is not worth a word
-
 MOST_COLUMNS = 32
-
 MOST_VERSIONS = 100
 
 
@@ -158,13 +155,9 @@ def _values(view: BatchView, chosen: AnyArray) -> Array:
 
 
 ALPHA = 0.001
-
 MEMORY = 0.9  # of the running mean of what was earned before
-
 MOST_PARTS = 8  # of a distribution that are looked at: those that vary most
-
 FEWEST_LIKE_PAIRS = 50  # pairs
-
 PAST = ("time", "the reward before", "what the last action earned", "recent rewards", "what recent actions earned")
 
 

@@ -26,9 +26,7 @@ from aegis.evidence import log_mean_wealth, weight_logs
 from aegis.problem import AnyArray, Array, Hashes, has_next_sibling, mix_bits
 
 RARE = 0.01  # share of equal rewards in neighbours of different parents, up to which equal rewards mean something
-
 FEWEST_ROWS = 3
-
 SHARE = 0.001
 
 
@@ -78,19 +76,12 @@ class DuplicateRows(Check):
 
 
 MOST = 2**14  # episodes kept in each of two samples
-
 FEWEST_COPIES = 3  # copies that are worth a finding
-
 ALIKE = 0.9  # of the pairs with equal rewards that are equal in everything, from which rewards are as good as continuous
-
 LARGEST = 8  # copies of one episode; larger groups are counted together
-
 SPREADS = 4.0  # standard deviations by which there are too many
-
 KEY = "key"
-
 LAST_MASK = np.uint64(2**48 - 1)
-
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 

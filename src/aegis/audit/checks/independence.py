@@ -29,11 +29,8 @@ from aegis.audit.sums import Sums
 from aegis.problem import AnyArray, Batch, concat
 
 MOST_EPISODES = 2**14  # that are all read; then some batches only
-
 MOST_AT_ONCE = 2**15  # in one batch
-
 EPISODE_LAGS = (1, 2, 3, 4, 5, 6, 8, 12)  # episodes back; a few machines that take turns come again after as many
-
 BY_ID = "in the order of the ids of episodes"
 
 EpisodePairs = tuple[int, AnyArray, AnyArray]

@@ -35,9 +35,7 @@ from aegis.audit.sums import Sums
 from aegis.problem import AnyArray, Array, Level, LevelTable, Problem
 
 MOST_DECISIONS = 2**16  # of a level that are all read; then some batches only
-
 TOGETHER = math.log(3.0)  # evidence from which choices may not be drawn one after the other
-
 SMALLEST = (0.25, 0.1, 0.04)  # propensities by whose inverses rewards are weighted, where none is declared
 
 

@@ -22,21 +22,13 @@ from aegis.policies import TargetColumns, path_full
 from aegis.problem import Array, Problem, Scope
 
 STEPS_PER_DOUBLING = 4  # bins of the histogram in one doubling
-
 DOUBLINGS = 64  # below and above one that have bins of their own
-
 LEAST_EFFECTIVE = 0.05  # effective share of the units, below which overlap is poor
-
 TOP = 0.01  # the heaviest units
-
 HEAVY = 0.5  # of all weight in the heaviest units, above which overlap is poor
-
 FEW_DECISIONS = 100  # below which the mean of weights proves nothing
-
 LIGHT, SCORE = 0.05, 4.0  # weights average below one by this and by so many standard errors, before there is a finding
-
 WEIGHT_DOUBT = 20.0  # evidence from which weights are doubtful
-
 LEAST_CHANCE = 1e-6  # smaller chances are all called the same
 
 

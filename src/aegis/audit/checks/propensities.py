@@ -8,7 +8,7 @@ then compared with their own spread between episodes, which holds for both kinds
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -25,11 +25,8 @@ from aegis.errors import pluralise
 from aegis.problem import AnyArray, Array, Level, LevelTable, Rows, has_next_sibling
 
 DOUBT = math.log(20.0)  # evidence from which a log that is not refused is one with a warning
-
 NOT_SEQUENTIAL = math.log(100.0)  # evidence from which propensities count as not sequential
-
 NAMED = 3  # slices that a message names
-
 BELOW_ON_INTERVAL = (
     "see that densities are per unit of the action as it is logged and not too high, and that the controller can reach every "
     "part of the interval in every context; where it cannot, candidates that act there will look worse than they are"
@@ -170,37 +167,21 @@ class Propensities(Check):
             return []
         strongest = max(tested, key=shares.log)
         level, odds = strongest.level, math.exp(min(evidence, 700.0))  # the largest that is a number
-        return [
-            make_finding(
-                "doubtful-propensities",
-                "warning" if level in self.scope else "note",
-                f"level '{level}': there is some evidence, {odds:.3g} to 1, that actions were not taken as often as their "
-                f"propensities say: {_described(strongest)}",
-                level,
-                first_column(self.problem.level(level)),
-                log10_evidence=evidence / math.log(10),
-                slice=strongest.words,
-                mean_weight=strongest.mean_weight,
-            )
-        ]
+        message = (
+            f"there is some evidence, {odds:.3g} to 1, that actions were not taken as often as their propensities say: "
+            f"{_described(strongest)}"
+        )
+        figures = {"log10_evidence": evidence / math.log(10), **_slice_figures(strongest)}
+        return [self._finding("doubtful-propensities", self._mild(level), level, message, figures)]
 
     def _miscalibrated(self, level: str, parts: list[SliceEvidence], strong: int, number: int) -> Finding:
         described = "; ".join(_described(part) for part in parts)
-        first = parts[0]
-        return make_finding(
-            "miscalibrated-propensities",
-            self._severity(level),
-            f"level '{level}': actions were not taken as often as their propensities say: {described}"
-            f"{f' and {strong - len(parts)} further slices' if strong > len(parts) else ''}",
-            level,
-            first_column(self.problem.level(level)),
-            self._fix_of_shares(level),
-            slices=float(number),
-            slices_refuted=float(strong),
-            log10_evidence=first.log_evidence / math.log(10),
-            slice=first.words,
-            mean_weight=first.mean_weight,
-        )
+        more = f" and {strong - len(parts)} further slices" if strong > len(parts) else ""
+        message = f"actions were not taken as often as their propensities say: {described}{more}"
+        figures: dict[str, float | str] = {"slices": float(number), "slices_refuted": float(strong)}
+        figures |= {"log10_evidence": parts[0].log_evidence / math.log(10), **_slice_figures(parts[0])}
+        fix = self._fix_of_shares(level)
+        return self._finding("miscalibrated-propensities", self._grave(level), level, message, figures, fix)
 
     def _per_episode(self, slices: dict[str, list[SliceEvidence]], dependent: list[str]) -> list[Finding]:
         """Refuse levels whose decisions depend on each other if their episode sums are off; the levels share half of alpha."""
@@ -212,35 +193,23 @@ class Propensities(Check):
             if abs(score) < history.limit(self.alpha / 2.0 / len(self.histories)):
                 continue
             strongest = max(slices[name], key=lambda part: part.log_evidence)
-            findings.append(
-                make_finding(
-                    "miscalibrated-propensities",
-                    self._severity(name),
-                    f"level '{name}': summed over episodes, actions were not taken as often as their propensities say (standard "
-                    f"score {score:.1f}); {_described(strongest)}",
-                    name,
-                    first_column(self.problem.level(name)),
-                    self._fix_of_shares(name),
-                    score=score,
-                    slice=strongest.words,
-                    mean_weight=strongest.mean_weight,
-                )
+            message = (
+                f"summed over episodes, actions were not taken as often as their propensities say (standard score {score:.1f}); "
+                f"{_described(strongest)}"
             )
+            figures, fix = {"score": score, **_slice_figures(strongest)}, self._fix_of_shares(name)
+            findings.append(self._finding("miscalibrated-propensities", self._grave(name), name, message, figures, fix))
         return findings
 
     def _dependent(self, level: str) -> Finding:
         history = self.histories[level]
-        return make_finding(
-            "propensities-not-sequential",
-            "warning",
-            f"level '{level}': decisions repeat the action before them more or less often than their propensities say. Either "
-            "one of several policies acts in an episode and probabilities are logged given the actions above only, or the "
-            "controller looks at earlier decisions and its propensities do not",
-            level,
-            first_column(self.problem.level(level)),
-            log10_evidence=history.depends() / math.log(10),
-            pairs=float(history.again.pairs),
+        message = (
+            "decisions repeat the action before them more or less often than their propensities say. Either one of several "
+            "policies acts in an episode and probabilities are logged given the actions above only, or the controller looks at "
+            "earlier decisions and its propensities do not"
         )
+        figures = {"log10_evidence": history.depends() / math.log(10), "pairs": float(history.again.pairs)}
+        return self._finding("propensities-not-sequential", "warning", level, message, figures)
 
     def _below_one(self, level: str, parts: list[SliceEvidence]) -> list[Finding]:
         """Warn of mean weights below one where no bound makes this a test; missing overlap looks the same."""
@@ -248,29 +217,30 @@ class Propensities(Check):
         if self.levels[level].randomisation.deterministic or (spec is not None and spec.least is not None):
             return []
         limit = upper_quantile(self.alpha / max(len(parts), 1))
-        low = [
-            part for part in parts if not part.where and np.isnan(part.expected) and part.mean_weight < 1 - limit * part.spread
-        ]
+        whole = [part for part in parts if not part.where and np.isnan(part.expected)]
+        low = [part for part in whole if part.mean_weight < 1 - limit * part.spread]
         if not low:
             return []
         worst = min(low, key=lambda part: part.mean_weight)
-        return [
-            make_finding(
-                "weights-below-one",
-                "warning" if level in self.scope else "note",
-                f"level '{level}': the weights of {pluralise(len(low), 'actions')} average below one, down to "
-                f"{worst.mean_weight:.3g} for {worst.action}, taken {_often(worst)}",
-                level,
-                first_column(self.problem.level(level)),
-                BELOW_ON_INTERVAL if level in self.setting.atoms else None,
-                actions=float(len(low)),
-                mean_weight=worst.mean_weight,
-                action=worst.action,
-            )
-        ]
+        message = (
+            f"the weights of {pluralise(len(low), 'actions')} average below one, down to {worst.mean_weight:.3g} for "
+            f"{worst.action}, taken {_often(worst)}"
+        )
+        figures = {"actions": float(len(low)), "mean_weight": worst.mean_weight, "action": worst.action}
+        fix = BELOW_ON_INTERVAL if level in self.setting.atoms else None
+        return [self._finding("weights-below-one", self._mild(level), level, message, figures, fix)]
 
-    def _severity(self, level: str) -> Severity:
+    def _finding(
+        self, code: str, severity: Severity, level: str, message: str, figures: Mapping[str, float | str], fix: str | None = None
+    ) -> Finding:
+        column = first_column(self.problem.level(level))
+        return make_finding(code, severity, f"level '{level}': {message}", level, column, fix, figures)
+
+    def _grave(self, level: str) -> Severity:
         return "refused" if level in self.scope else "warning"
+
+    def _mild(self, level: str) -> Severity:
+        return "warning" if level in self.scope else "note"
 
     def _fix_of_shares(self, level: str) -> str | None:
         """Return what to do where wrong propensities are declared shares; None where they are anything else."""
@@ -285,6 +255,10 @@ class Propensities(Check):
         )
 
 
+def _slice_figures(part: SliceEvidence) -> dict[str, float | str]:
+    return {"slice": part.words, "mean_weight": part.mean_weight}
+
+
 def _described(part: SliceEvidence) -> str:
     if math.isnan(part.expected):
         return f"{part.words}: mean weight {part.mean_weight:.3g} instead of 1 over {pluralise(part.decisions, 'decisions')}"
@@ -297,7 +271,6 @@ def _often(part: SliceEvidence, expected: str = "") -> str:
 
 
 MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
-
 FEWEST_EPISODES = 50  # episodes, below which a standard score means little
 
 

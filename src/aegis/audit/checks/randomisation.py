@@ -84,7 +84,6 @@ class ClusterDraws(Sums):
 
 
 CERTAIN = 1.0 - 1e-9
-
 MANY = {100: 8, 1000: 30}  # distinct values, all of them multiples of 1/100 or 1/1000, that no exact policy is likely to have
 
 
@@ -211,9 +210,7 @@ def _rounded_uniform(value: int, steps: int, choices: set[int]) -> bool:
 
 
 LEVEL = 0.05  # share of logs in order that are warned of
-
 MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
-
 FEWEST = 10.0  # variance of the number of draws of a set, below which its score says little
 
 

@@ -21,7 +21,6 @@ from aegis.audit.sums import Sums
 from aegis.problem import AnyArray, Array
 
 FEWEST_REPEATS = 10  # groups of several rows; two fair coins agree in ten groups once in a thousand
-
 OTHERS = 3  # groups with another value than the first: a reward that is always the same is not a repeated one
 
 
@@ -92,7 +91,6 @@ class RepeatedReward(Check):
 
 
 FEWEST_ENDS = 20  # groups of several rows
-
 CHANCE = math.log(1000.0)  # how unlikely it has to be that what differs comes last by chance
 
 

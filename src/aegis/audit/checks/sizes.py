@@ -24,13 +24,9 @@ from aegis.errors import pluralise
 from aegis.problem import AnyArray, Array, has_next_sibling, sibling_positions
 
 MOST_DECISIONS = 2**16  # of a level that are all read; then some batches only
-
 PLACES = 32  # with a contrast of their own; later ones are taken together
-
 FEWEST = 30  # that stop and that go on, below which rewards prove nothing
-
 EFFECT = 0.1  # standard deviations, below which a difference is not worth a finding
-
 FEW_UNITS = 30  # independent units, below which hardly anything is certified
 
 

@@ -27,21 +27,13 @@ Counts = npt.NDArray[np.int64]
 
 
 FIRST = 64  # units in the first part; every further part quadruples the number of units
-
 SCREENED = 12  # places in a part at which it is seen which bets matter
-
 IDLE = 0.003  # share of the wealth that bets which are left out of a part hold together
-
 DEAD = 1e-12  # share of the wealth below which a bet is left out for good
-
 ENOUGH = 1e-4  # nats: how close to log(1/delta) a solved bound comes
-
 GROUP = 16  # factors multiplied before a logarithm is taken
-
 CLOSE = 0.05  # nats: a tangent that may miss log(1/delta) by more is replaced by solving
-
 PATH_NEWTON_STEPS = 100
-
 AT_ONCE = 2**17  # factors held in memory at once
 
 

@@ -136,7 +136,6 @@ def _bound(
 
 
 RESAMPLES = 2000
-
 DRAWS_AT_ONCE = 2**16  # draws held at once: few enough to stay close to the processor
 
 

@@ -163,9 +163,7 @@ def _labelled(
 Ints = npt.NDArray[np.int64]
 
 SHIFT = 32
-
 PARTICLE_LOGS_AT_ONCE = 2**22  # logarithms held in memory at once
-
 MOST_UNITS = 2**31  # added in one part: their low halves, below 2^32 each, fit into 64 bits
 
 
@@ -246,13 +244,9 @@ class Particles:
 
 
 FIRST_STEPS = 3  # from every start
-
 KEPT_STARTS = 4  # starts that are followed further
-
 POSTERIOR_STEPS = 200
-
 ROUNDS = 30
-
 SMALLEST_RISE = 1e-8  # nats: a smaller rise of the objective is none
 
 
