@@ -51,8 +51,8 @@ def _celled(level: Level) -> Level:
     edges = [f"{edge:.6g}" for edge in np.linspace(*level.actions.limits, CELLS + 1)]
     cells = [f"{low} to {high}" for low, high in itertools.pairwise(edges)]
     atoms = [f"exactly {atom:.9g}" for atom in level.actions.atoms]
-    given = level.propensity
-    plain = None if given is None else replace(given, density=False)
+    spec = level.propensity
+    plain = None if spec is None else replace(spec, density=False)
     return replace(level, actions=Actions(level.actions.column, (*cells, *atoms), "labels"), propensity=plain, incumbent=None)
 
 

@@ -65,8 +65,8 @@ class Choices:
 
     def excess(self) -> Array:
         """Return weights minus one, `[p, B]`; 0 where a set is not possible."""
-        found = np.where(np.arange(self.sets) == self.chosen[:, None], self.weight[:, None], 0.0) - 1.0
-        return found if self.possible is None else np.where(self.possible, found, 0.0)
+        excess = np.where(np.arange(self.sets) == self.chosen[:, None], self.weight[:, None], 0.0) - 1.0
+        return excess if self.possible is None else np.where(self.possible, excess, 0.0)
 
     def excesses(self, share: Array, owner: AnyArray, count: int) -> Array:
         """Return the sums `[count, B]` over the choices of each owner of the excess times a share, `[p]` or `[p, B]`."""
@@ -75,12 +75,12 @@ class Choices:
         # All sets but the one chosen have an excess of minus one: that needs no table of choices and sets.
         place = owner * np.int64(self.sets) + self.chosen
         above = np.bincount(place, weights=self.weight * share, minlength=count * self.sets)
-        found = above.astype(np.float64, copy=False).reshape(count, self.sets)
+        sums = above.astype(np.float64, copy=False).reshape(count, self.sets)
         if self.possible is None:
-            found -= np.bincount(owner, weights=share, minlength=count)[:, None]
+            sums -= np.bincount(owner, weights=share, minlength=count)[:, None]
         else:
-            found -= sum_rows(self.possible * share[:, None], owner, count)
-        return found
+            sums -= sum_rows(self.possible * share[:, None], owner, count)
+        return sums
 
     def repeats(self, after: AnyArray, owner: AnyArray, count: int) -> tuple[Array, Array]:
         """Return the sums `[count, B]` of the excess of each set over the choices that it comes after, and over all others.
@@ -155,8 +155,8 @@ class EpisodeBets(Sums):
         if not some.any():
             return
         self.pairs += int(number.sum())
-        for side, found in enumerate(sums):
-            self.logs[:, side] += weight_logs(1.0 + found[some] / number[some][:, None]).sum(axis=1)
+        for side, own in enumerate(sums):
+            self.logs[:, side] += weight_logs(1.0 + own[some] / number[some][:, None]).sum(axis=1)
 
     def add_single(self, choices: Choices, sign: Array) -> None:
         """Add choices `[p]`, each the only one of its episode, with the sign `[p]` of what came later, 0 if unknown.

@@ -53,8 +53,8 @@ def _text_keys(ids: list[object]) -> AnyArray | None:
     first = _NUMBERED.fullmatch(str(ids[0]))
     if first is None:
         return None
-    found = [_NUMBERED.fullmatch(str(value)) for value in ids]
-    numbers = [int(match[2]) for match in found if match is not None and match[1] == first[1]]
+    matches = [_NUMBERED.fullmatch(str(value)) for value in ids]
+    numbers = [int(match[2]) for match in matches if match is not None and match[1] == first[1]]
     return np.array(numbers, dtype=np.int64) if len(numbers) == len(ids) else None
 
 
@@ -69,8 +69,8 @@ class ResultSorting(Sums):
 
     def add(self, view: BatchView, order: AnyArray | None = None) -> None:
         """Add the episodes of a batch; order: their places, if they are not to be taken as they stand."""
-        for column, found in self._values(view):
-            values = found if order is None else found[order]
+        for column, column_values in self._values(view):
+            values = column_values if order is None else column_values[order]
             rising, falling, changing, last = self.state[column]
             steps = np.diff(np.concatenate([[last], values]))
             steps = steps[np.isfinite(steps)]

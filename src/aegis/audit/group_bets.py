@@ -77,8 +77,8 @@ class GroupBets(Sums):
         results = result if result.ndim > 1 else result[:, None]
         if variance is not None:  # without the whole distribution weights may average below one where overlap is missing
             count = group.size
-            made = (choice, variance) if member is None else (sum_rows(choice, owner, count), sum_rows(variance, owner, count))
-            self._score(made[0], results, starts, sizes, made[1])
+            drawn = (choice, variance) if member is None else (sum_rows(choice, owner, count), sum_rows(variance, owner, count))
+            self._score(drawn[0], results, starts, sizes, drawn[1])
         results = self._centred(results, starts, sizes)
         for place, direction in enumerate(self.directions):
             others = _others(results, starts, sizes, direction)[owner]
@@ -92,27 +92,27 @@ class GroupBets(Sums):
 
     def beside(self, other: GroupBets, holds: bool) -> GroupBets:
         """Return these bets with those of another beside them, which count as lost if they do not hold, and with its score."""
-        found = GroupBets(self.logs.shape[-1] + other.logs.shape[-1], self.directions)
+        joint = GroupBets(self.logs.shape[-1] + other.logs.shape[-1], self.directions)
         lost = other.logs if holds else np.full_like(other.logs, -np.inf)
-        found.logs = np.concatenate([self.logs, lost], axis=-1)
-        found.sums, found.groups, found.members = other.sums, other.groups, other.members
-        return found
+        joint.logs = np.concatenate([self.logs, lost], axis=-1)
+        joint.sums, joint.groups, joint.members = other.sums, other.groups, other.members
+        return joint
 
     def only(self, direction: str) -> GroupBets:
         """Return the bets of one direction, without a score, which looks at both."""
-        found = GroupBets(self.logs.shape[-1], (direction,))
-        found.logs = self.logs[:, [self.directions.index(direction)]]
-        found.groups, found.members = self.groups, self.members
-        return found
+        single = GroupBets(self.logs.shape[-1], (direction,))
+        single.logs = self.logs[:, [self.directions.index(direction)]]
+        single.groups, single.members = self.groups, self.members
+        return single
 
     def _centred(self, results: Array, starts: AnyArray, sizes: AnyArray) -> Array:
         """Return results minus their mean in earlier groups, which no choice of this group has moved; 0 in the first group."""
         sums = np.concatenate([np.zeros((1, results.shape[1])), np.cumsum(np.add.reduceat(results, starts, axis=0), axis=0)])
         number = np.concatenate([[0.0], np.cumsum(sizes)])[:, None]
-        seen = self.earlier[1] + number
-        means = (self.earlier[0] + sums) / np.maximum(seen, 1.0)
+        earlier = self.earlier[1] + number
+        means = (self.earlier[0] + sums) / np.maximum(earlier, 1.0)
         self.earlier = np.stack([self.earlier[0] + sums[-1], np.broadcast_to(self.earlier[1] + number[-1], sums[-1].shape)])
-        known = np.repeat(np.broadcast_to(seen[:-1] > 0, means[:-1].shape), sizes, axis=0)
+        known = np.repeat(np.broadcast_to(earlier[:-1] > 0, means[:-1].shape), sizes, axis=0)
         return np.where(known, np.clip(results - np.repeat(means[:-1], sizes, axis=0), -1.0, 1.0), 0.0)
 
     def _score(self, choice: Array, results: Array, starts: AnyArray, sizes: AnyArray, variance: Array) -> None:
@@ -139,11 +139,11 @@ class GroupBets(Sums):
 
     def scores(self) -> Array:
         """Return Student's t `[B]` of pairs within groups, either sign; 0 where too few groups or rare choices say too little."""
-        total, square, given, drawn, results, choices, all_results, all_choices, number = self.sums
+        total, square, expected, drawn, results, choices, all_results, all_choices, number = self.sums
         result, choice = all_results / max(self.members, 1), all_choices / max(self.members, 1)
         # As if results and choices had been centred: wrong propensities alone make no score.
         total = total - choice * results - result * choices + choice * result * number
-        spread = np.sqrt(np.maximum(square, given))
+        spread = np.sqrt(np.maximum(square, expected))
         enough = (self.groups >= FEWEST) & (drawn >= FEWEST / 2.0) & (spread > 0)
         return np.abs(np.where(enough, total / np.where(spread > 0, spread, 1.0), 0.0))
 

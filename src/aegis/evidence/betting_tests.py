@@ -65,12 +65,12 @@ def log_mean_wealth(logs: Array) -> Array:
 
 def _logs(stakes: Array, excess: Array) -> Array:
     """Return `log(1 + stake excess)`, `[J, ...]`, one stake after the other so that what is worked on stays in cache."""
-    found = np.empty((stakes.size, *excess.shape))
+    logs = np.empty((stakes.size, *excess.shape))
     for place, stake in enumerate(stakes):
-        part = np.multiply(excess, stake, out=found[place, ...])
+        part = np.multiply(excess, stake, out=logs[place, ...])
         part += 1.0
         np.log(part, out=part)
-    return found
+    return logs
 
 
 MONITOR_STAKES = np.array([0.9, *[2.0**-i for i in range(1, 8)]])

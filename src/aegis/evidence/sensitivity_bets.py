@@ -161,25 +161,25 @@ def _come_down(level: Array, fill: Array, later: Array, share: Array, target: Ar
 
     fill, later, share `[A, n]`.
     """
-    found = level.copy()
+    lowered = level.copy()
     rows = np.flatnonzero(target >= 0)
     for _ in range(2 * len(fill) + 2):
-        if rows.size < found.size:
+        if rows.size < lowered.size:
             nu, first, second = share[:, rows], fill[:, rows], later[:, rows]
         else:
             nu, first, second = share, fill, later
-        t = found[rows]
+        t = lowered[rows]
         reached, beyond = nu * (t > first), nu * (t > second)
         slope = reached.sum(axis=0) + extra * beyond.sum(axis=0)
         filled = (reached * (t - first)).sum(axis=0) + extra * (beyond * (t - second)).sum(axis=0)
         excess = filled - target[rows]
         over = excess > CLOSE * most[rows]
         if not over.any():
-            return found
+            return lowered
         rows = rows[over]
-        found[rows] -= excess[over] / slope[over]
-    found[rows] = -np.inf  # numbers too large for the steps to end: nothing beyond the least stake, which always satisfies (*)
-    return found
+        lowered[rows] -= excess[over] / slope[over]
+    lowered[rows] = -np.inf  # numbers too large for the steps to end: nothing beyond the least stake, which always satisfies (*)
+    return lowered
 
 
 def check_factor(factor: float) -> float:

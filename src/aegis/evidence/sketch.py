@@ -57,8 +57,8 @@ class WealthCurve:
                     "wrong"
                 )
             for start in (self._alone(threshold), low):  # the first may miss by rounding
-                if low <= start < high and (found := self._at(start))[0] >= threshold:
-                    return self._closed(threshold, *self._stepped(threshold, start, high, *found))
+                if low <= start < high and (at_start := self._at(start))[0] >= threshold:
+                    return self._closed(threshold, *self._stepped(threshold, start, high, *at_start))
             return low
 
     def _alone(self, threshold: float) -> float:
@@ -77,9 +77,9 @@ class WealthCurve:
             ahead = inside + ((wealth - threshold) / -slope if tangent else 0.5 * (outside - inside))
             if not inside < ahead < outside or (tangent and ahead - inside <= LAST * abs(inside)):
                 return inside, outside, inside
-            found = self._at(ahead)
-            if found[0] >= threshold:
-                inside, (wealth, slope) = ahead, found
+            at_ahead = self._at(ahead)
+            if at_ahead[0] >= threshold:
+                inside, (wealth, slope) = ahead, at_ahead
             else:
                 outside = ahead
                 if tangent:  # beyond, by rounding alone

@@ -64,8 +64,8 @@ class Tally:
         return Sketch(grid, self.count, tuple(sums))
 
     def _add(self, values: Array) -> None:
-        kept = values[values >= 2.0**TALLY_LOWEST]
-        mantissa, exponent = np.frexp(np.minimum(kept, np.nextafter(2.0**TALLY_HIGHEST, 0.0)))
+        counted = values[values >= 2.0**TALLY_LOWEST]
+        mantissa, exponent = np.frexp(np.minimum(counted, np.nextafter(2.0**TALLY_HIGHEST, 0.0)))
         place = (2.0 * mantissa - 1.0) * TALLY_BINS
         whole = place.astype(np.int64)
         index = (exponent.astype(np.int64) - 1 - TALLY_LOWEST) * TALLY_BINS + whole

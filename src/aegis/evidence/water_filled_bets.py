@@ -167,7 +167,7 @@ class InnerLimits:
         """Return what an outer action must leave for the worst case below it, given mu and pi (or u and w) `[n, A]`.
 
         A hair more than needed, so that rounding at the inner level does not break a cap that binds, nor a bet on an outer
-        action that the candidate hardly takes. The largest bet has room for it.
+        action that the candidate hardly takes. The largest bet can afford it.
         """
         if self.step < 1.0:
             return np.maximum((comparator - (1.0 - self.step) * candidate) * HAIR, 0.0)
@@ -187,8 +187,8 @@ class LoggedChoice:
     def taken(self, distribution: Array) -> Array:
         """Return the ratio `[n]` of a distribution to the logging one at the actions taken."""
         rows = np.arange(len(self.action))
-        found: Array = distribution[rows, self.action] / self.logging[rows, self.action]
-        return found
+        ratio: Array = distribution[rows, self.action] / self.logging[rows, self.action]
+        return ratio
 
 
 def outer_stakes(outer: LoggedChoice, under_candidate: Array, under_comparator: Array, inner: InnerLimits, bets: Array) -> Array:

@@ -135,15 +135,15 @@ class Thinning:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.seen = 0
+        self.decisions_read = 0
         self.batches = 0
 
     def wants(self, decisions: int, skimmed: bool = False) -> bool:
         """Say whether to read a batch with so many decisions; call it once for each batch."""
         self.batches += 1
-        if skimmed or (self.seen >= self.most and self.batches % STEP):
+        if skimmed or (self.decisions_read >= self.most and self.batches % STEP):
             return False
-        self.seen += min(decisions, self.most)
+        self.decisions_read += min(decisions, self.most)
         return True
 
     def part(self, view: BatchView, level: str) -> BatchView | None:

@@ -244,10 +244,10 @@ class EarlierSiblings:
         place = sibling_positions(parent)
         starts = np.flatnonzero(place == 0)
         sizes = np.diff(np.append(starts, parent.size))
-        kept = fresh[starts] & (sizes > max(lag, 2))  # of two siblings there is one pair, which is a test of its own
-        kept &= np.cumsum(np.where(kept, sizes, 0)) <= most
-        rows = np.flatnonzero(np.repeat(kept, sizes))
-        sizes = sizes[kept]
+        usable = fresh[starts] & (sizes > max(lag, 2))  # of two siblings there is one pair, which is a test of its own
+        usable &= np.cumsum(np.where(usable, sizes, 0)) <= most
+        rows = np.flatnonzero(np.repeat(usable, sizes))
+        sizes = sizes[usable]
         return cls(rows, place[rows], np.repeat(np.cumsum(sizes) - 1, sizes), lag)
 
     @property

@@ -15,7 +15,7 @@ from aegis.audit.checks.base import AuditSetting, Check, Known
 from aegis.audit.finding import Finding, Severity, make_finding
 from aegis.problem import Array, Level, is_atom
 
-MOST = 20_000  # exact actions that are looked at, the first ones
+MOST = 20_000  # exact actions that are read, the first ones
 FEWEST = 10
 FEW, SHARE = 3, 0.002  # decisions that share their number with others, and their share: atoms
 OFTEN = 10  # an atom holds more than one in ten of the numbers around it

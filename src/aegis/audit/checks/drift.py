@@ -23,7 +23,7 @@ from aegis.problem import AnyArray, Array, Batch, Problem, Variable, group_means
 from aegis.rng import stream
 
 KEPT = 2**14  # episodes in the sample
-EFFECT = 0.1  # standard deviations, below which a difference is not worth a word
+EFFECT = 0.1  # standard deviations, below which a difference is not worth a finding
 MOST_COLUMNS = 32
 MOST_VERSIONS = 100
 
@@ -71,8 +71,8 @@ class Drift(Check):
         self.order = order if self.order is None else np.concatenate([self.order, order])
         self.values = np.concatenate([self.values, values])
         if self.ticket.size > KEPT:
-            kept = np.argpartition(self.ticket, KEPT)[:KEPT]
-            self.ticket, self.order, self.values = self.ticket[kept], self.order[kept], self.values[kept]
+            smallest = np.argpartition(self.ticket, KEPT)[:KEPT]
+            self.ticket, self.order, self.values = self.ticket[smallest], self.order[smallest], self.values[smallest]
 
     def merge(self, other: Drift) -> None:
         """Add the sample of a later part of the log."""
@@ -83,9 +83,9 @@ class Drift(Check):
 
     def findings(self, known: Known) -> list[Finding]:
         """Return the findings."""
-        found = [self._versions(name, versions) for name, versions in self.versions.items() if len(versions) > 1]
+        findings = [self._versions(name, versions) for name, versions in self.versions.items() if len(versions) > 1]
         if self.order is None or self.order.size < 20:
-            return found
+            return findings
         arranged = self.values[np.argsort(self.order, kind="stable")]
         half = len(arranged) // 2
         limit = upper_quantile(self.alpha / 2.0 / max(len(self.names), 1))
@@ -110,8 +110,8 @@ class Drift(Check):
                 "second_half": float(late.mean() * unit),
                 "score": gap / error,
             }
-            found.append(make_finding("drift", "warning", message, level, column, figures=figures))
-        return found
+            findings.append(make_finding("drift", "warning", message, level, column, figures=figures))
+        return findings
 
     def _versions(self, level: str, versions: set[str]) -> Finding:
         listed = ", ".join(sorted(versions)[:5])
@@ -125,11 +125,11 @@ def _known(values: Array) -> Array:
 
 def _names(problem: Problem) -> list[tuple[str, str | None]]:
     """Return column (or category) and level of everything that is watched."""
-    found: list[tuple[str, str | None]] = [(problem.reward.column, None)]
+    names: list[tuple[str, str | None]] = [(problem.reward.column, None)]
     for level in problem.levels:
         for variable in level.context:
-            found += [(name, level.name) for name in _parts(variable)]
-    return found[:MOST_COLUMNS]
+            names += [(name, level.name) for name in _parts(variable)]
+    return names[:MOST_COLUMNS]
 
 
 def _parts(variable: Variable) -> list[str]:
@@ -156,7 +156,7 @@ def _values(view: BatchView, chosen: AnyArray) -> Array:
 
 ALPHA = 0.001
 MEMORY = 0.9  # of the running mean of what was earned before
-MOST_PARTS = 8  # of a distribution that are looked at: those that vary most
+MOST_PARTS = 8  # of a distribution that are compared: those that vary most
 FEWEST_LIKE_PAIRS = 50  # pairs
 PAST = ("time", "the reward before", "what the last action earned", "recent rewards", "what recent actions earned")
 
@@ -180,14 +180,14 @@ def past_of(batch: Batch, action: Array, earlier: int) -> Array:
         reward = reward / (float(np.abs(reward[finite]).max(initial=0.0)) or 1.0)  # so that squares do not overflow
         centre, spread = (float(reward[finite].mean()), float(reward[finite].std())) if finite.any() else (0.0, 0.0)
         reward = np.where(finite & (spread > 0), (reward - centre) / (spread or 1.0), 0.0)
-    found = np.zeros((count, len(PAST)))
-    found[order, 0] = earlier + np.arange(count)
+    past = np.zeros((count, len(PAST)))
+    past[order, 0] = earlier + np.arange(count)
     earned = np.stack([reward[order], (reward * action)[order]], axis=1)
-    found[order[1:], 1:3] = earned[:-1]
+    past[order[1:], 1:3] = earned[:-1]
     fading = (1.0 - MEMORY) * MEMORY ** np.arange(50)
     recent = np.stack([np.convolve(column, fading)[:count] for column in earned.T], axis=1)
-    found[order[1:], 3:] = recent[:-1]
-    return found
+    past[order[1:], 3:] = recent[:-1]
+    return past
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,5 +236,5 @@ def _pairs(numbers: Array, groups: AnyArray) -> tuple[AnyArray, AnyArray]:
         nearest = np.where(near[:, 0] == np.arange(rows.size), near[:, 1], near[:, 0])
         both = np.sort(np.stack([np.arange(rows.size), nearest], axis=1), axis=1)
         pairs.append(rows[np.unique(both, axis=0)])
-    found = np.concatenate(pairs) if pairs else np.zeros((0, 2), dtype=np.int64)
-    return found[:, 0], found[:, 1]
+    both = np.concatenate(pairs) if pairs else np.zeros((0, 2), dtype=np.int64)
+    return both[:, 0], both[:, 1]

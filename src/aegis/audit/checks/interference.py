@@ -41,12 +41,12 @@ SMALLEST = (0.25, 0.1, 0.04)  # propensities by whose inverses rewards are weigh
 
 def least_chance(level: Level) -> float | None:
     """Return the declared smallest propensity of an available action, None if there is none."""
-    given = level.propensity
-    if given is None or given.least is not None:
-        return None if given is None else given.least
-    if given.shares:
-        return min(given.shares) or None
-    return None if given.epsilon is None else given.epsilon / level.actions.count
+    spec = level.propensity
+    if spec is None or spec.least is not None:
+        return None if spec is None else spec.least
+    if spec.shares:
+        return min(spec.shares) or None
+    return None if spec.epsilon is None else spec.epsilon / level.actions.count
 
 
 class _SiblingBets(Sums):
@@ -120,7 +120,7 @@ class SiblingInterference(Check):
                 continue
             share = np.minimum(least / table.mu_taken, 1.0)
             kind.weighted[place].add(group, draws.surprise, result * share, draws.variance)
-            # Sets that are drawn anew each time have the same mean weight, whatever others drew.
+            # Sets that are drawn anew each time have the same mean weight, no matter which sets others drew.
             kind.held[place].add(group, draws.surprise, draws.taken * share[:, None], draws.variance)
 
     def findings(self, known: Known) -> list[Finding]:
@@ -186,7 +186,7 @@ def drawn_in_turn(taken: GroupBets) -> bool:
 def _smallest(table: LevelTable) -> float:
     """Return the smallest propensity of an available action, 0 where only that of the action taken is known."""
     if table.mu_full is None:
-        return 0.0  # of two actions both are known, but a row in which one is impossible is not told from one in which it is rare
+        return 0.0  # of two actions both are known, but an impossible one looks like a rare one
     known = table.mu_full if table.available is None else table.mu_full[table.available]
     return float(known.min(initial=math.inf))
 
@@ -282,17 +282,17 @@ class GroupTest(Sums):
         Where the controller reacts to other members, actions move later rewards through it: only earlier ones are bet on.
         """
         reacting, joined = self.reacting(), self.joined()
-        found: dict[tuple[str, Hashable], GroupBets] = {}
+        valid: dict[tuple[str, Hashable], GroupBets] = {}
         for key, bets in self.reward.items():
             if key[0] in wrong:
                 continue
             mean = self.mean.get(key)
             own = bets if mean is None else mean.beside(bets, key[0] not in joined)
             if key[0] not in reacting:
-                found[key] = own
+                valid[key] = own
             elif drawn_in_turn(self.reacts[*key, "taken"]):
-                found[key] = own.only("earlier")
-        return found
+                valid[key] = own.only("earlier")
+        return valid
 
 
 def not_compared(levels: Collection[str], whom: str) -> list[Finding]:

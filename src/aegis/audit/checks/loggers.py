@@ -341,10 +341,7 @@ class IncumbentFit(Check):
 
     def findings(self, known: Known) -> list[Finding]:
         """Return a finding for each level whose incumbent does not fit."""
-        return [
-            make_finding(INCUMBENT_IMPOSSIBLE, "refused", message, name, fix=INCUMBENT_FIX)
-            for name, message in self.messages.items()
-        ]
+        return [make_finding(INCUMBENT_IMPOSSIBLE, "refused", message, name) for name, message in self.messages.items()]
 
 
 def check_incumbent(problem: Problem, batch: Batch) -> None:

@@ -270,7 +270,7 @@ def _often(part: SliceEvidence, expected: str = "") -> str:
     return f"{pluralise(part.taken, 'times')}{expected} in {pluralise(part.decisions, 'decisions')}"
 
 
-MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
+MOST_DECISIONS = 2**16  # of a level that are all read; then some batches only
 FEWEST_EPISODES = 50  # episodes, below which a standard score means little
 
 

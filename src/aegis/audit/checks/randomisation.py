@@ -210,7 +210,7 @@ def _rounded_uniform(value: int, steps: int, choices: set[int]) -> bool:
 
 
 LEVEL = 0.05  # share of logs in order that are warned of
-MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
+MOST_DECISIONS = 2**16  # of a level that are all read; then some batches only
 FEWEST = 10.0  # variance of the number of draws of a set, below which its score says little
 
 

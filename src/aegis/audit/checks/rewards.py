@@ -14,7 +14,7 @@ from aegis.errors import pluralise
 from aegis.problem import AnyArray, Array, Batch
 
 WIDE = 5.0  # times the rewards' own spread
-SCALES = ((0.0, 1.0), (0.0, 100.0))  # that rewards may be measured on, whatever the log holds
+SCALES = ((0.0, 1.0), (0.0, 100.0))  # usual scales of rewards, which a log may fill to both ends
 ENDS = 0.001  # share of rewards at an end of the range up to which the end looks like the largest that was seen
 MISSING = 0.01  # share from which missing rewards are more than a note
 
@@ -48,7 +48,7 @@ class _Extent(Sums):
     def _reach(self, low: float, high: float, counts: tuple[int, int]) -> None:
         """Move the ends outward, and count how many values lie on them."""
         own = self.ends
-        kept = [
+        ends = [
             (count if value == end else 0) + (mine if reached == end else 0)
             for value, count, mine, reached, end in (
                 (low, counts[0], own[0], self.low, min(self.low, low)),
@@ -56,7 +56,7 @@ class _Extent(Sums):
             )
         ]
         self.low, self.high = min(self.low, low), max(self.high, high)
-        self.ends = (kept[0], kept[1])
+        self.ends = (ends[0], ends[1])
 
     def merge(self, other: _Extent) -> None:
         """Add later values of the same column."""

@@ -48,8 +48,8 @@ class Bound:
 
     def plain(self) -> dict[str, Any]:
         """Return plain data, with the label."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        shown = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in found.items()}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        shown = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
         return {**shown, "certificate": self.certificate, "label": self.label}
 
 
@@ -60,23 +60,23 @@ def sort_conditions(conditions: list[tuple[bool, str, str]]) -> tuple[tuple[str,
 
 def unit_values(values: Array, least: float | None = None) -> Array:
     """Return values `[K]` as floats; SettingError if there are none, RefusedError if one is not finite or below `least`."""
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 1 or not found.size:
+    checked = np.asarray(values, dtype=np.float64)
+    if checked.ndim != 1 or not checked.size:
         raise SettingError(
-            f"a bound needs the values of one unit or more, one number each; found an array of shape {found.shape}"
+            f"a bound needs the values of one unit or more, one number each; found an array of shape {checked.shape}"
         )
-    refuse_bad(found, least)
-    return found
+    refuse_bad(checked, least)
+    return checked
 
 
 def particle_values(values: Array, least: float | None = None) -> Array:
     """Return values `[K]` or `[K, N]` as `[K, N]`: units by particles, checked as by `unit_values`."""
-    found = np.asarray(values, dtype=np.float64)
-    found = found[:, None] if found.ndim == 1 else found
-    if found.ndim != 2 or not found.size:
+    checked = np.asarray(values, dtype=np.float64)
+    checked = checked[:, None] if checked.ndim == 1 else checked
+    if checked.ndim != 2 or not checked.size:
         raise SettingError(f"values are given by unit, or by unit and particle; found an array of shape {np.shape(values)}")
-    refuse_bad(found, least)
-    return found
+    refuse_bad(checked, least)
+    return checked
 
 
 def refuse_bad(values: Array, least: float | None = None) -> None:

@@ -43,16 +43,16 @@ def lower_path(values: Array, grid: Grid, delta: float, high: float = 1.0) -> Ar
     All hold at once with probability 1 - delta. It is no running maximum: that would assume that the mean does not drift.
     RefusedError if a mean of `high` is certified to be exceeded.
     """
-    found = unit_values(values, least=0.0)
+    units = unit_values(values, least=0.0)
     if not high > 0:
         raise SettingError(f"the largest mean possible is above 0, found {high}")
-    threshold = math.log(1.0 / check_delta(delta)) + 1e-9 + 1e-15 * found.size  # covers the rounding of sums
-    path, last = np.empty(found.size), 0.0
+    threshold = math.log(1.0 / check_delta(delta)) + 1e-9 + 1e-15 * units.size  # covers the rounding of sums
+    path, last = np.empty(units.size), 0.0
     bets, logs = grid.bets, grid.log_weights  # logs: of weight times wealth at a mean of 0
-    for start, stop in _parts(found.size):
+    for start, stop in _parts(units.size):
         size = max(1, start // FIRST)
         blocks = np.zeros((-(-(stop - start) // size), size))  # units that are not there have value 0 and change nothing
-        blocks.reshape(-1)[: stop - start] = found[start:stop]
+        blocks.reshape(-1)[: stop - start] = units[start:stop]
         counts = np.minimum(start + size * np.arange(1, len(blocks) + 1), stop)
         ends = logs + np.cumsum(_block_logs(blocks, bets), axis=0)  # [blocks, J]
         share = _shares(ends, bets, counts, threshold, blocks.max(axis=1))
@@ -93,7 +93,7 @@ def _block_logs(blocks: Array, bets: Array) -> Array:
         return np.log1p(blocks * bets)
     group = math.gcd(size, GROUP) if bets.max() * blocks.max() < 2.0**60 else 1  # products must not overflow
     grouped = blocks.reshape(number, size // group, group, 1)
-    found = np.empty((number, bets.size))
+    sums = np.empty((number, bets.size))
     for rows in _slices(number, size // group * bets.size):
         product = grouped[rows, :, 0] * bets
         product += 1.0
@@ -102,8 +102,8 @@ def _block_logs(blocks: Array, bets: Array) -> Array:
             np.multiply(grouped[rows, :, place], bets, out=factor)
             factor += 1.0
             product *= factor
-        found[rows] = np.log(product, out=product).sum(axis=1)
-    return found
+        sums[rows] = np.log(product, out=product).sum(axis=1)
+    return sums
 
 
 def _shares(logs: Array, bets: Array, counts: Counts, threshold: float, peaks: Array) -> Array:
@@ -164,7 +164,7 @@ def _tangents(blocks: Array, logs: Array, bets: Array, start: int, around: Array
     """
     number, size = blocks.shape
     before, places = start + size * np.arange(number), np.arange(1, size + 1)[:, None]
-    found, missed = np.empty((number, size)), np.empty(number)
+    bounds, missed = np.empty((number, size)), np.empty(number)
     for rows in _slices(number, size * bets.size):
         ratio = 1.0 / (1.0 + bets * around[rows, None])
         pull = bets * ratio
@@ -180,20 +180,20 @@ def _tangents(blocks: Array, logs: Array, bets: Array, start: int, around: Array
             step = (np.log(total) - threshold) / (slope * units)
             second = np.einsum("prj,rj->pr", wealth, pull * pull) / total * (units + 1.0) - slope * slope * units
             error = 0.5 * units * second * np.square(step)
-        found[rows] = np.where(total > 0, np.maximum(around[rows] + step, 0.0), 0.0).T
+        bounds[rows] = np.where(total > 0, np.maximum(around[rows] + step, 0.0), 0.0).T
         missed[rows] = np.where(total > 0, error, np.inf).max(axis=0)
-    return found, missed
+    return bounds, missed
 
 
 def _one_by_one(blocks: Array, logs: Array, bets: Array, before: Counts, threshold: float) -> Array:
     """Return the bounds `[blocks, size]` of every unit, each solved for; before: number of units ahead of each block."""
     size = blocks.shape[1]
-    found = np.empty(blocks.shape)
+    bounds = np.empty(blocks.shape)
     for rows in _slices(len(blocks), size * bets.size):
         sums = logs[rows, None] + np.cumsum(np.log1p(blocks[rows, :, None] * bets), axis=1)
         units = before[rows, None] + np.arange(1, size + 1)
-        found[rows] = _solve(sums.reshape(-1, bets.size), bets, units.reshape(-1), threshold).reshape(units.shape)
-    return found
+        bounds[rows] = _solve(sums.reshape(-1, bets.size), bets, units.reshape(-1), threshold).reshape(units.shape)
+    return bounds
 
 
 def _slices(number: int, each: int) -> Iterator[slice]:

@@ -36,15 +36,15 @@ def ls_estimate(values: Array, lam: float, largest: float, weights: Array | None
 
     values `[K]` or `[K, N]`, units by particles; weights: Q `[N]`, equal if None; largest: B.
     """
-    found = particle_values(values)
-    q = particle_weights(weights, found.shape[1])
-    inside = 1.0 - check_lam(lam, largest) * (largest - found)
+    units = particle_values(values)
+    q = particle_weights(weights, units.shape[1])
+    inside = 1.0 - check_lam(lam, largest) * (largest - units)
     if not (inside > 0).all():
         unit = int(np.argmin(inside.min(axis=1)))
         raise RefusedError(
             f"unit {unit}: the estimate needs 1 - lam (B - value) > 0, found {inside[unit].min()}; values are from 0"
         )
-    return largest + float((np.log(inside) @ q).sum()) / (lam * len(found))
+    return largest + float((np.log(inside) @ q).sum()) / (lam * len(units))
 
 
 def closed_form_lam(
@@ -54,10 +54,10 @@ def closed_form_lam(
 
     It minimises the bound to leading order *on the data the bound is evaluated on*, which the theorem does not allow.
     """
-    found = particle_values(values)
+    units = particle_values(values)
     if not (0 < margin < 1 and cost > 0 and largest > 0):
         raise SettingError(f"the closed form needs 0 < eta < 1, C > 0 and B > 0, found {margin}, {cost} and {largest}")
-    total = float((np.square(largest - found) @ particle_weights(weights, found.shape[1])).sum())  # K S^2
+    total = float((np.square(largest - units) @ particle_weights(weights, units.shape[1])).sum())  # K S^2
     limit = (1.0 - margin) / largest
     return limit if total == 0 else min(limit, math.sqrt(2.0 * cost / total))
 
@@ -71,10 +71,10 @@ def root_lam(units: int, largest: float) -> float:
 
 def largest_observed(weights: Array, highest_reward: float = 1.0) -> float:
     """Return B as the published experiments take it: the highest reward times the largest importance weight seen in the data."""
-    found = np.asarray(weights, dtype=np.float64)
-    if not (found.size and np.isfinite(found).all() and (found >= 0).all() and found.max() > 0):
+    checked = np.asarray(weights, dtype=np.float64)
+    if not (checked.size and np.isfinite(checked).all() and (checked >= 0).all() and checked.max() > 0):
         raise SettingError("the largest observed weight needs finite weights from 0, one of them above 0")
-    return highest_reward * float(found.max())
+    return highest_reward * float(checked.max())
 
 
 Logging = Literal["fixed", "adaptive", "own"]
@@ -169,8 +169,8 @@ def choose_lam(
     if lam == "root":
         return root_lam(len(values), largest), "root"
     if lam == "closed form":
-        found = closed_form_lam(values, largest, kl + math.log(1.0 / delta), weights, margin)
-        return found, "closed form" if found < (1.0 - margin) / largest else "closed form, at its limit (1 - eta)/B"
+        used = closed_form_lam(values, largest, kl + math.log(1.0 / delta), weights, margin)
+        return used, "closed form" if used < (1.0 - margin) / largest else "closed form, at its limit (1 - eta)/B"
     return check_lam(lam, largest), "given"
 
 
@@ -186,15 +186,15 @@ def _assemble(
     margin: float,
     cost: float,
 ) -> PublishedBound:
-    found = particle_values(values)
-    used, chosen = choose_lam(lam, found, delta, largest, kl, weights, margin)
-    estimate = ls_estimate(found, used, largest, weights)
-    met, unmet = sort_conditions(_conditions(found, largest, reading, chosen, subtracted=cost > 0))
+    units = particle_values(values)
+    used, chosen = choose_lam(lam, units, delta, largest, kl, weights, margin)
+    estimate = ls_estimate(units, used, largest, weights)
+    met, unmet = sort_conditions(_conditions(units, largest, reading, chosen, subtracted=cost > 0))
     validity: Validity = "fixed time" if chosen == "root" else "anytime"
-    value = estimate - cost / (used * len(found))
+    value = estimate - cost / (used * len(units))
     claim = CLAIMS[reading.logging]
     return PublishedBound(
-        method, value, delta, len(found), validity, met, unmet,
+        method, value, delta, len(units), validity, met, unmet,
         estimate, used, largest, kl, chosen, reading.largest_from, claim,
     )  # fmt: skip
 
