@@ -153,7 +153,7 @@ class Auditor:
         return figures
 
 
-SKIMMED = 16  # of so many pieces of a long log the costly tests look at one
+SKIMMED = 16  # costly tests read one in so many pieces of a long log
 
 Report = Callable[[int], None]
 
@@ -171,11 +171,40 @@ def audit_log(
     workers: int | None = 1,
     learned: bool = False,
 ) -> Audit:
-    """Audit a log, or one `side` of a `split` of it; `columns` are read along, for policies that are columns of the log.
+    """Audit a log: is it fit to certify from?
 
-    report: called after each batch, or piece, with the number of episodes so far. engine, workers: who reads a long log, as for
-    `certify`. learned: the policy was learned from this log, so that the mean of its weights on it says nothing. Raises what
-    reading and the policy raise.
+    Parameters
+    ----------
+    source
+        The log.
+    policy
+        The candidate whose overlap with the log is checked, if there is one.
+    scope
+        The levels it would act at, all if None.
+    columns
+        Further columns to read, for policies that are columns of the log.
+    split, side
+        Audit one side of a split only.
+    alpha
+        Each test refuses a log that is in order with at most this probability.
+    report
+        Called after each batch, or piece of a long log, with the number of episodes so far.
+    engine, workers
+        Where a long log is read, as for `certify`.
+    learned
+        The policy was learned from this log, so that the mean of its weights here proves nothing.
+
+    Returns
+    -------
+    Audit
+        The verdict, the findings with remedies, and figures about the log.
+
+    Raises
+    ------
+    LogError
+        If the log cannot be read or does not fit the problem.
+    SettingError
+        If alpha, scope or engine is not valid.
     """
     auditor = Auditor(source.problem, policy, scope, alpha, learned)
     team = parse_engine(engine, workers)
