@@ -1,4 +1,4 @@
-"""Episodes that are there twice are found, beyond chance; chance alone is not."""
+"""Episodes that are there twice are noticed, beyond chance; chance alone is not."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from audit_cases import audited, logged, taken_only
-from hostile_logs import even, one_level, runs_and_doses, two_levels
+from hostile_logs import certified, codes_of, even, one_level, rows_of, runs_and_doses, two_levels
 
 from aegis.audit import Auditor
 from aegis.audit.checks import duplicates
@@ -18,6 +19,8 @@ from aegis.problem import Batch, Problem, concat
 from aegis.rng import stream
 
 Make = Callable[[np.random.Generator], Batch]
+
+
 CATEGORY = "{column: x, values: [u, v]}"
 
 
@@ -157,3 +160,16 @@ def test_episodes_done_again_with_the_same_action_are_refused_and_with_a_new_dra
         codes = rows(rng, 300, "category", "number")
         alarms += "episodes-redone" in audited(one_level(context=CATEGORY), codes).codes()
     assert alarms == 0
+
+
+def test_a_file_that_was_copied_is_refused() -> None:
+    problem = one_level()
+    refused = 0
+    for run in range(4):
+        rng = stream(run, "copied")
+        table = rows_of(rng.integers(0, 2, 300), rng.integers(0, 2, 300).astype(float), x=rng.normal(size=300))
+        assert "duplicated-episodes" not in codes_of(certified(problem, table))
+        again = table.set_column(0, "id", pa.array(np.arange(5000, 5300)))
+        found = certified(problem, pa.concat_tables([table, again]))
+        refused += found.verdict.verdict == "refused" and "duplicated-episodes" in codes_of(found)
+    assert refused == 4
