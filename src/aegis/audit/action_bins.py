@@ -1,4 +1,4 @@
-"""Actions seen through fewer: an interval as ten cells and its atoms, numeric actions as a lower and an upper half.
+"""Actions merged into fewer: an interval as ten cells and its atoms, numeric actions as a lower and an upper half.
 
 Interval. A density can be wrong about two kinds of policies. The one that acts uniformly in a cell has the importance
 weight `1{A in cell} / (length mu(A))`; the one that always takes an atom has one over its probability. Both have mean one

@@ -66,7 +66,7 @@ class Auditor:
         self._setting = setting
         self._checks = {name: check(setting) for name, check in CHECKS.items() if check.applies(setting)}
         self._cuts: Cuts | None = None
-        self._placing = 0  # the next so many episodes placed the cuts
+        self._placing = 0  # number of next episodes that placed the cuts
         self._skimmed = False
         self._first = True  # the first part of the log, or all of it
         self._episodes = 0
@@ -153,7 +153,7 @@ class Auditor:
         return figures
 
 
-SKIMMED = 16  # costly tests read one in so many pieces of a long log
+SKIMMED = 16  # pieces of a long log, of which costly tests read one
 
 Report = Callable[[int], None]
 

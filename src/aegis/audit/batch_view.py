@@ -52,7 +52,7 @@ class BatchView:
     ) -> BatchView:
         """Return the view of a batch; the first one, without cuts, places them. Raises LogError if it does not fit.
 
-        placing: the first so many episodes placed the cuts. logged: the batch as it was read, if that differs.
+        placing: the number of first episodes that placed the cuts. logged: the batch as it was read, if that differs.
         """
         if tuple(batch.levels) != problem.names:
             raise LogError(
@@ -82,7 +82,7 @@ class BatchView:
         )
 
     def first(self, level: str, most: int) -> BatchView:
-        """Return the view of the first episodes, with at most so many decisions of a level, or of the first one alone."""
+        """Return the view of the first episodes, with at most `most` decisions of a level, or of the first one alone."""
         starts = self.starts[level]
         if starts[-1] <= most:
             return self
@@ -119,7 +119,7 @@ class BatchView:
         """Return the candidate's weights `[m]` at a level of the logged batch, given actions above; None if one is unknown."""
         if self.candidate is None:
             return None
-        # A single particle need not be asked about the levels above, where it may have no answer.
+        # A single particle may have no probabilities at the levels above, and needs none.
         single = self.candidate.weights.size == 1
         candidate, batch = self.candidate, self.logged
         chances = candidate.taken(level, batch)[0] if single else path_taken(candidate, level, batch)

@@ -1,10 +1,10 @@
-"""Bets on random choices: does what comes later depend on an action that was drawn at random, and do actions repeat?
+"""Bets on random choices: do later events depend on a randomly drawn action, and do actions repeat?
 
 One factor per episode. The weight w of a policy that chooses from a set B of actions has mean one given everything before
 the draw, so that (w - 1) s has mean zero for every s in [0, 1] that the action cannot influence. So has its mean over the
-decisions of an episode, also where propensities are given the actions above only. It is at least -1, which is all that
-betting upwards needs; betting on s and on 1 - s finds a dependence of either direction. Without overlap the mean is below
-zero, and nothing is found by mistake.
+decisions of an episode, also where propensities are given the actions above only. It is at least -1, as betting upwards
+requires; betting on s and on 1 - s shows a dependence in either direction. Without overlap the mean is below zero, which
+makes no false finding.
 
 Repeats. Given everything before it, a decision takes the action of an earlier one with that action's own propensity. With
 the whole distribution known, the surprise has mean zero; with the propensity of the action taken only, the weight of "the
@@ -45,7 +45,7 @@ class Choices:
 
     @classmethod
     def of(cls, level: Level, table: LevelTable, most: int = MOST_SETS) -> Choices:
-        """Return the choices of the decisions of a table, from at most so many sets.
+        """Return the choices of the decisions of a table, from at most `most` sets.
 
         With the whole distribution the policy of a set is the behaviour policy within it; else a uniform choice from it. Of
         two actions the probability of one says that of the other.
@@ -134,9 +134,9 @@ class EpisodeBets(Sums):
         self.pairs = 0
 
     def add(self, choices: Choices, sign: Array, owner: AnyArray, count: int) -> None:
-        """Add choices `[p]` of `count` episodes with the sign `[p]` of what came later.
+        """Add choices `[p]` of `count` episodes with the sign `[p]` of a later event.
 
-        owner `[p]`: the episode of each choice. A sign of 0 says nothing, for example because a reward is missing.
+        owner `[p]`: the episode of each choice. A sign of 0 counts for neither side, for example where a reward is missing.
         """
         above = choices.excesses(np.maximum(sign, 0.0), owner, count)
         below = choices.excesses(np.maximum(-sign, 0.0), owner, count)
@@ -159,7 +159,7 @@ class EpisodeBets(Sums):
             self.logs[:, side] += weight_logs(1.0 + own[some] / number[some][:, None]).sum(axis=1)
 
     def add_single(self, choices: Choices, sign: Array) -> None:
-        """Add choices `[p]`, each the only one of its episode, with the sign `[p]` of what came later, 0 if unknown.
+        """Add choices `[p]`, each the only one of its episode, with the sign `[p]` of a later event, 0 if unknown.
 
         The same as `add`, without a table of choices and sets: a choice of another set has a weight of zero.
         """

@@ -196,7 +196,7 @@ MOST_SUMS = 4096  # slices of two cuts times actions
 class SliceCells:
     """The cells of some cuts; cell 0 holds the rows that placed the cuts, on which no bet by them is valid.
 
-    whole: there is a slice with all rows. most: so many slices of two cuts at a time. fine: only quarters are slices.
+    whole: there is a slice with all rows. most: the largest number of slices of two cuts. fine: only quarters are slices.
     """
 
     cuts: tuple[Cut, ...]
@@ -267,7 +267,7 @@ def group_cuts(cuts: tuple[Cut, ...], actions: int = 2) -> tuple[SliceCells, ...
 
 
 def _fitting(cuts: tuple[Cut, ...], most: int) -> list[tuple[Cut, ...]]:
-    """Return the cuts in groups with at most so many joint cells each."""
+    """Return the cuts in groups with at most `most` joint cells each."""
     groups: list[tuple[Cut, ...]] = []
     for cut in cuts:
         if groups and math.prod(other.parts for other in groups[-1]) * cut.parts <= most:

@@ -14,7 +14,7 @@ from aegis.files import json_digest
 Array = npt.NDArray[np.float64]
 
 REACH = 30  # a value grid spans 2^-30 .. 2^30 around its centre
-SEARCH = 40  # how far from 1, in octaves, a centre is looked for
+SEARCH = 40  # how far from 1, in octaves, a centre may lie
 OCTAVES = np.arange(-SEARCH, SEARCH + 1)
 FLOOR = 0.05  # eta: the share of every bet that is never staked
 

@@ -87,7 +87,7 @@ class WealthCurve:
         return inside, outside, inside
 
     def _closed(self, threshold: float, inside: float, outside: float, near: float) -> float:
-        """Return the last certified float: looked for beside `near` first, in growing steps, then by halving."""
+        """Return the last certified float: search beside `near` first, in growing steps, then by halving."""
         upwards, step = near == inside, 2.0 * math.ulp(near)
         while outside - inside > step:
             inside, outside = self._narrowed(threshold, inside, outside, inside + step if upwards else outside - step)
@@ -173,7 +173,7 @@ class Sketch(LowerBound):
         """Return the sketch after units whose factors `[k, J]` are given; a factor of 0 or nan kills its bet for good."""
         checked = np.asarray(factors, dtype=np.float64)
         _check_factors(checked, self.grid)
-        alive = (checked - 1.0 > -1.0).all(axis=0)  # a factor that rounding makes equal to 0 counts as 0; so does nan
+        alive = np.asarray((checked - 1.0 > -1.0).all(axis=0))  # a factor that rounding makes equal to 0 counts as 0; so does nan
         sums = tuple(total if live else None for total, live in zip(self.sums, alive, strict=True))
         for start in range(0, len(checked), SKETCH_UNITS_AT_ONCE):
             some = np.where(alive[:, None], checked[start : start + SKETCH_UNITS_AT_ONCE].T, 1.0)

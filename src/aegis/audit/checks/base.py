@@ -26,7 +26,7 @@ from aegis.policies import Hybrid, Legacy, Uniform
 from aegis.problem import Policy, Problem, Scope
 
 PART = 2**32  # episodes of a part of the log, at most: where the numbers of the next part begin
-STEP = 32  # a costly check reads one batch in so many once it has read enough
+STEP = 32  # batches, of which a costly check reads one once it has read enough
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Thinning:
         self.batches = 0
 
     def wants(self, decisions: int, skimmed: bool = False) -> bool:
-        """Say whether to read a batch with so many decisions; call it once for each batch."""
+        """Say whether to read a batch with this number of decisions; call it once for each batch."""
         self.batches += 1
         if skimmed or (self.decisions_read >= self.most and self.batches % STEP):
             return False

@@ -183,7 +183,7 @@ MOST_DECISION_PAIRS = 2**15  # of next siblings in a batch, half as many of thos
 
 @dataclass(frozen=True, slots=True)
 class DecisionPairs:
-    """Decisions of one level and what came after them.
+    """Decisions of one level and later ones.
 
     rows `[p]`: the earlier decisions. target: the level of the later ones, later `[p]` their rows. below `[p]`: the first
     decision of the own level at or below the later one. words: where the earlier decision is, seen from the later one.
@@ -237,7 +237,7 @@ class EarlierSiblings:
 
     @classmethod
     def of(cls, parent: AnyArray, fresh: AnyArray, lag: int, most: int) -> EarlierSiblings:
-        """Return the groups of parents `[m]` that may be bet on and have a decision so far back; at most so many decisions.
+        """Return the groups of parents `[m]` that may be bet on and have a decision `lag` back; at most `most` decisions.
 
         A group is taken as a whole or not at all; which ones depends on counts only, so that bets stay fair.
         """
@@ -252,7 +252,7 @@ class EarlierSiblings:
 
     @property
     def later(self) -> AnyArray:
-        """Which decisions `bool[p]` have one so far back: those that something is asked of."""
+        """Which decisions `bool[p]` have one `lag` back."""
         return self.place >= self.lag
 
     def shares(self, sign: Array) -> Array:

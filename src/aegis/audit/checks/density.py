@@ -22,7 +22,7 @@ OFTEN = 10  # an atom holds more than one in ten of the numbers around it
 AROUND = 100  # steps to either side
 RARE = 1e-3  # the chance of as many equal numbers, where numbers are rounded
 SAME = 1e-8  # of a window: numbers this near are equal
-DIGITS, NEAR = 10, 1e-4  # decimals that are looked for, and how near to them numbers lie
+DIGITS, NEAR = 10, 1e-4  # decimals that are tried, and how near to them numbers lie
 COARSE_LATTICE = 0.005  # of a window, between neighbouring numbers: rounding that matters
 
 

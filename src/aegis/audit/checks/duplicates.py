@@ -97,7 +97,7 @@ class DuplicateEpisodes(Check):
         self.episodes = 0
 
     def begin_part(self, first: int, episodes: int) -> None:
-        """Keep samples of a part as small as those of a log with so many episodes will be in the end, or twice that."""
+        """Keep the samples of a part about as small as those of the whole log will be."""
         self.by_context.expect(episodes)
         self.by_reward.expect(episodes)
 
@@ -231,7 +231,7 @@ class _Sample(Sums):
         return (keys & self.mask) == 0
 
     def expect(self, episodes: int) -> None:
-        """Begin with a mask that leaves enough of so many episodes."""
+        """Begin with a mask that leaves enough of this number of episodes."""
         while episodes > 2 * MOST and self.mask < LAST_MASK:
             self.mask = self.mask * np.uint64(2) + np.uint64(1)
             episodes //= 2

@@ -1,6 +1,6 @@
 """Interference: do decisions act on rewards of their siblings, or episodes on the next one, on neighbours or on their cluster?
 
-Siblings (theory section 16). The test of carry-over asks whether an action moves what comes after it. Here the rewards of
+Siblings (theory section 16). The test of carry-over asks whether an action moves later decisions. Here the rewards of
 all other decisions of the same parent, and of the same episode, are compared with each action, before it and after it: a
 later decision may take what an earlier one earns, and rows without an order may hide which came first. If the legacy reacts
 to other decisions, an action moves rewards through the legacy; then rewards are weighted by the inverse of their
@@ -97,7 +97,7 @@ class SiblingInterference(Check):
                 ends = first | np.roll(first, -1)
                 several = ~(first & np.roll(first, -1))
                 self._bet(part, level, words, group[several], rows[several])
-                if not ends[several].all():  # the first and the last of each group by themselves: what comes late
+                if not ends[several].all():  # the first and the last of each group by themselves: effects that come late
                     self._bet(part, level, f"{words}, ends", group[several & ends], rows[several & ends])
 
     def _bet(self, view: BatchView, level: Level, words: str, group: AnyArray, rows: AnyArray) -> None:
@@ -273,7 +273,7 @@ class GroupTest(Sums):
         return {level for level, bets in self.together.items() if bets.overall() >= TOGETHER}
 
     def reacting(self) -> set[str]:
-        """Return the levels at which the controller reacts to other members: their rewards say nothing about actions."""
+        """Return the levels at which the controller reacts to other members: rewards prove nothing about actions there."""
         return {level for (level, _, _), bets in self.reacts.items() if bets.overall() >= REACTS}
 
     def bets(self, wrong: Collection[str]) -> dict[tuple[str, Hashable], GroupBets]:

@@ -45,7 +45,7 @@ from aegis.problem import (
 
 KEPT_LOGGERS = 1024  # episodes in the sample
 MOST_COLUMNS = 24  # of a context; in more of them no two are alike
-FEW_ACTIONS = 8  # so many are compared one by one
+FEW_ACTIONS = 8  # actions that are compared one by one
 MOST_PARTS = 64  # into which probabilities of more actions are added up
 SAME_DISTRIBUTION = 1e-3  # total variation below which two distributions are one
 LEAST_DIFFERENCE = 0.01  # mean difference between neighbours that is worth a finding

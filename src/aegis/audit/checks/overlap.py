@@ -27,7 +27,7 @@ LEAST_EFFECTIVE = 0.05  # effective share of the units, below which overlap is p
 TOP = 0.01  # the heaviest units
 HEAVY = 0.5  # of all weight in the heaviest units, above which overlap is poor
 FEW_DECISIONS = 100  # below which the mean of weights proves nothing
-LIGHT, SCORE = 0.05, 4.0  # weights average below one by this and by so many standard errors, before there is a finding
+LIGHT, SCORE = 0.05, 4.0  # share and standard errors by which weights average below one in a finding
 WEIGHT_DOUBT = 20.0  # evidence from which weights are doubtful
 LEAST_CHANCE = 1e-6  # smaller chances are all called the same
 

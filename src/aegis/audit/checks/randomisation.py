@@ -227,7 +227,7 @@ class ActionShares(Check):
         self.sums = {level.name: np.zeros((4, set_count(level))) for level in self.levels}
 
     def add(self, view: BatchView) -> None:
-        """Add the decisions of a batch; those without the whole distribution say nothing, because overlap may be missing."""
+        """Add the decisions of a batch; those without the whole distribution are left out, because overlap may be missing."""
         for level in self.levels:
             part = self.thinning[level.name].part(view, level.name)
             table = None if part is None else part.batch.levels[level.name]

@@ -15,7 +15,7 @@ from aegis.problem import AnyArray, Array, Batch
 
 WIDE = 5.0  # times the rewards' own spread
 SCALES = ((0.0, 1.0), (0.0, 100.0))  # usual scales of rewards, which a log may fill to both ends
-ENDS = 0.001  # share of rewards at an end of the range up to which the end looks like the largest that was seen
+ENDS = 0.001  # share of rewards at an end of the range up to which the end looks like the largest reward of the log
 MISSING = 0.01  # share from which missing rewards are more than a note
 
 

@@ -27,7 +27,7 @@ Counts = npt.NDArray[np.int64]
 
 
 FIRST = 64  # units in the first part; every further part quadruples the number of units
-SCREENED = 12  # places in a part at which it is seen which bets matter
+SCREENED = 12  # places in a part that decide which bets matter
 IDLE = 0.003  # share of the wealth that bets which are left out of a part hold together
 DEAD = 1e-12  # share of the wealth below which a bet is left out for good
 ENOUGH = 1e-4  # nats: how close to log(1/delta) a solved bound comes

@@ -95,8 +95,8 @@ def sharp_bound(
     """Return the sharp bound for one bet fixed beforehand, from unit values `[K]` or `[K, N]`, units by particles.
 
     kl: KL(Q || p0), 0 if Q = p0. prior_fixed: bet and p0 did not see the certified units. draws: the particles stand for a
-    continuous Q; their average is then not E_Q, and the result no certificate. Below -1/bet nothing can be said: a bound may
-    be negative if evidence is thin.
+    continuous Q; their average is then not E_Q, and the result no certificate. A bound may
+    be negative, down to -1/bet, if evidence is thin.
     """
     if not (math.isfinite(bet) and bet > 0):
         raise SettingError(f"a bet is a finite number above 0, found {bet}")

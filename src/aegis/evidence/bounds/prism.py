@@ -70,7 +70,7 @@ def root_lam(units: int, largest: float) -> float:
 
 
 def largest_observed(weights: Array, highest_reward: float = 1.0) -> float:
-    """Return B as the published experiments take it: the highest reward times the largest importance weight seen in the data."""
+    """Return B as the published experiments take it: the highest reward times the largest observed importance weight."""
     checked = np.asarray(weights, dtype=np.float64)
     if not (checked.size and np.isfinite(checked).all() and (checked >= 0).all() and checked.max() > 0):
         raise SettingError("the largest observed weight needs finite weights from 0, one of them above 0")
