@@ -88,15 +88,15 @@ class LevelCalibration(Sums):
         if not len(table):
             return
         if table.mu_full is not None:
+            self._full = self._full or {place: _FullSums(self.level, group) for place, group in enumerate(self.groups)}
             powers = _powers(table.mu_full)
-            for place, group in enumerate(self.groups):
-                full = self._full.setdefault(place, _FullSums(self.level, group))
-                full.add(table, powers, group.codes(rows, fresh), share)
+            for full in self._full.values():
+                full.add(table, powers, full.cells.codes(rows, fresh), share)
         else:
+            self._taken = self._taken or {place: _TakenSums(self.level, group) for place, group in enumerate(self.groups)}
             logs, short = weight_logs(1.0 / table.mu_taken), self._short(table.mu_taken)
-            for place, group in enumerate(self.groups):
-                taken = self._taken.setdefault(place, _TakenSums(self.level, group))
-                taken.add(table, logs, short, group.codes(rows, fresh), share)
+            for taken in self._taken.values():
+                taken.add(table, logs, short, taken.cells.codes(rows, fresh), share)
 
     def slices(self, batches: int | None = None) -> list[SliceEvidence]:
         """Return the evidence of every action in every slice.

@@ -226,7 +226,7 @@ class Propensities(Check):
             f"the weights of {pluralise(len(low), 'actions')} average below one, down to {worst.mean_weight:.3g} for "
             f"{worst.action}, taken {_often(worst)}"
         )
-        figures = {"actions": float(len(low)), "mean_weight": worst.mean_weight, "action": worst.action}
+        figures: dict[str, float | str] = {"actions": float(len(low)), "mean_weight": worst.mean_weight, "action": worst.action}
         fix = BELOW_ON_INTERVAL if level in self.setting.atoms else None
         return [self._finding("weights-below-one", self._mild(level), level, message, figures, fix)]
 
