@@ -222,9 +222,13 @@ class _Sample(Sums):
     """
 
     def __init__(self) -> None:
-        self.parts: list[dict[str, AnyArray]] = []
-        self.size = 0
+        self.columns: dict[str, AnyArray] = {KEY: np.zeros(0, dtype=np.uint64)}
         self.mask = np.uint64(0)
+
+    @property
+    def size(self) -> int:
+        """How many episodes there are in the sample."""
+        return self.columns[KEY].size
 
     def wanted(self, keys: Hashes) -> Mask:
         """Say which keys belong to the sample."""
@@ -238,33 +242,26 @@ class _Sample(Sums):
 
     def merge(self, other: _Sample) -> None:
         """Add the episodes of another sample."""
-        if other.mask > self.mask:
-            self._thin(other.mask)
-        for part in other.parts:
-            self.add(part)
+        self.mask = max(self.mask, other.mask)
+        self.add(other.columns)
 
     def add(self, values: dict[str, AnyArray]) -> None:
         """Add episodes: their keys, and what goes with them."""
-        self._keep(values)
+        if self.size and values[KEY].size:
+            values = {name: np.concatenate([self.columns[name], column]) for name, column in values.items()}
+        self._thin(values if values[KEY].size else self.columns)
         # A key that most episodes share goes with all of them: then there is little to learn from it.
         while self.size > MOST and self.mask < LAST_MASK:
-            self._thin(self.mask * np.uint64(2) + np.uint64(1))
-
-    def _thin(self, mask: np.uint64) -> None:
-        self.mask = mask
-        parts, self.parts, self.size = self.parts, [], 0
-        for part in parts:
-            self._keep(part)
+            self.mask = self.mask * np.uint64(2) + np.uint64(1)
+            self._thin(self.columns)
 
     def values(self, name: str) -> AnyArray:
         """Return one of the columns of the sample."""
-        return np.concatenate([part[name] for part in self.parts]) if self.parts else np.zeros(0, dtype=np.uint64)
+        return self.columns[name] if self.size else np.zeros(0, dtype=np.uint64)
 
-    def _keep(self, values: dict[str, AnyArray]) -> None:
+    def _thin(self, values: dict[str, AnyArray]) -> None:
         chosen = np.flatnonzero(self.wanted(values[KEY]))
-        if chosen.size:
-            self.parts.append({name: column[chosen] for name, column in values.items()})
-            self.size += chosen.size
+        self.columns = {name: column[chosen] for name, column in values.items()}
 
 
 def _rewards(view: BatchView) -> Hashes:
