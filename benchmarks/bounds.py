@@ -37,9 +37,9 @@ from aegis.evidence import (
     value_centre,
     value_grid,
 )
-from aegis.evidence.bounds.confidence_sequence import HEDGED_CUT, hedged_path
 from aegis.evidence.bounds.mean_bounds import plug_in_bets
 from aegis.rng import stream
+from hedged import HEDGED_CUT, hedged_path
 from results import record, table
 
 Array = npt.NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from aegis.evidence import Sketch, SketchStream, lower_path, value_centre, value_grid
+from aegis.evidence import Sketch, lower_path, value_centre, value_grid
 from aegis.rng import stream
 from peer_envs import ask
 from peer_rows import Row, saved, smallest
@@ -56,16 +56,18 @@ def in_blocks(weights: Array, rewards: Array, every: int) -> Array:
 
 
 def one_by_one(weights: Array, rewards: Array, every: int) -> Array:
-    """Return the same from two streams that take one unit at a time."""
+    """Return the same from units that come one at a time and wait for the next look."""
     first = int(FIRST * weights.size) // every * every
     sides = (weights * rewards, weights * (1.0 - rewards))
-    lower, upper = (SketchStream(_placed(values, first)) for values in sides)
+    sketches = [Sketch.empty(_placed(values, first)) for values in sides]
+    waiting: list[tuple[float, float]] = []
     found = [[0.0, 1.0]] * (first // every)
     for count, (below, above) in enumerate(zip(sides[0][first:].tolist(), sides[1][first:].tolist(), strict=True), first + 1):
-        lower.add(below)
-        upper.add(above)
+        waiting.append((below, above))
         if count % every == 0:
-            found.append([lower.lower(ALPHA / 2, 0.0, 1.0), 1.0 - upper.lower(ALPHA / 2, 0.0, 1.0)])
+            sketches = [own.add_values(values) for own, values in zip(sketches, np.array(waiting).T, strict=True)]
+            waiting.clear()
+            found.append([sketches[0].lower(ALPHA / 2, 0.0, 1.0), 1.0 - sketches[1].lower(ALPHA / 2, 0.0, 1.0)])
     return np.array(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -74,3 +75,29 @@ def copied_reward(batch: Batch, level: str | None = None) -> Batch:
     rows = batch.episode_of(innermost) if level is None else batch.ancestors(innermost)[level]
     assert batch.reward is not None
     return replace(batch, reward=(np.bincount(rows, weights=batch.reward) / np.bincount(rows))[rows])
+
+
+GRID = """
+episode: k
+reward: {column: r, range: [0, 1]}
+levels:
+  - name: dose
+    context: [x, flow]
+    action: {column: a, values: [1, 2, 3, 4, 5]}
+    propensity: {shares: [0.2, 0.2, 0.2, 0.2, 0.2]}
+"""
+
+
+def in_parts(problem: Problem, batches: list[Batch], policy: Policy | None = None) -> Audit:
+    auditor = Auditor(problem, policy)
+    auditor.place(batches[0])
+    template = pickle.loads(pickle.dumps(auditor.part(0)))
+    for number, batch in enumerate(batches):
+        part = template.part(number)
+        part.add(batch)
+        auditor.merge(pickle.loads(pickle.dumps(part)))
+    return auditor.result()
+
+
+def refused_codes(problem: Problem, batch: Batch) -> set[str]:
+    return set(audited(problem, batch).codes("refused"))

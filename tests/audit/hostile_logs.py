@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pytest
+from audit_cases import audited, taken_only
 
+from aegis.certificate import Certificate, certify
+from aegis.logs import Source
 from aegis.policies import Function
 from aegis.problem import Batch, Level, LevelTable, Problem, Rows, parse_problem
 
@@ -88,3 +92,19 @@ def steps(rng: np.random.Generator, episodes: int, count: int, cost: float = 0.6
     half = np.full(owner.size, 0.5)
     columns = {"id": owner, "t": owner * 100 + step, "step": step, "x": rng.normal(size=owner.size), "a": action}
     return pa.table({**columns, "p0": half, "p1": half, "r": reward})
+
+
+def certified(problem: Problem, table: pa.Table, delta: float = 0.05) -> Certificate:
+    return certify(Source(table, problem), always_high(problem), what=("gain",), delta=delta, ledger=False)
+
+
+def codes_of(found: Certificate) -> set[str]:
+    return {str(item["code"]) for item in found.findings}
+
+
+FORMS = pytest.mark.parametrize("taken", [False, True])
+
+
+def refused(batch: Batch, taken: bool, alpha: float = 0.001) -> list[tuple[str, str | None]]:
+    problem, log = taken_only(two_levels(), batch) if taken else (two_levels(), batch)
+    return [(item.code, item.level) for item in audited(problem, log, alpha=alpha).refused]

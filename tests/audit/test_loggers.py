@@ -16,9 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 from audit_cases import logged, taken_only
 from hostile_logs import one_level
+from logger_cases import SLOPES, Floats, greedy, softmax
 
-from aegis.audit import PROPENSITIES_MOVE, SEVERAL_LOGGERS, Audit, Auditor, Finding, Loggers, audit_log
-from aegis.audit.variogram import RANKS, Variogram, fit_nugget, nugget_of_repeats
+from aegis.audit import PROPENSITIES_MOVE, SEVERAL_LOGGERS, Audit, Auditor, Finding, audit_log, logger_findings
+from aegis.audit.checks.base import AuditSetting
+from aegis.audit.checks.loggers import Loggers
+from aegis.audit.variogram import RANKS
 from aegis.certificate import certify
 from aegis.logs import Source, write_log
 from aegis.logs.formats import base
@@ -27,15 +30,11 @@ from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Propensity
 from aegis.rng import stream
 from aegis.worlds import make_world
 
-Floats = npt.NDArray[np.float64]
 Rule_ = Callable[[Floats, npt.NDArray[np.int64]], Floats]
 
 
 def loggers_of(problem: Problem, *batches: Batch) -> list[Finding]:
-    check = Loggers(problem)
-    for batch in batches:
-        check.add(batch)
-    return check.findings()
+    return logger_findings(problem, batches)
 
 
 def interleaved(world: str, one: str, other: str, episodes: int, seed: int, share: float = 0.5) -> tuple[Problem, Batch]:
@@ -47,20 +46,6 @@ def interleaved(world: str, one: str, other: str, episodes: int, seed: int, shar
     return plant.problem, mixed.take_episodes(np.argsort(mixed.episode))
 
 
-# ---- a level with contexts of every kind, and policies on it -----------------------------------------------------------
-
-SLOPES = np.array([[1.0, -0.5, 0.2], [-0.8, 0.6, 0.5], [0.3, 0.9, -0.7]])
-
-
-def softmax(scores: Floats) -> Floats:
-    mass = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(mass / mass.sum(axis=1, keepdims=True))
-
-
-def greedy(action: npt.NDArray[np.int64], epsilon: float = 0.2) -> Floats:
-    return (1 - epsilon) * np.eye(3)[action] + epsilon / 3
-
-
 SINGLE: dict[str, Rule_] = {
     "sign": lambda x, c: greedy((x[:, 0] > 0).astype(np.int64)),
     "softmax": lambda x, c: softmax(x @ SLOPES[: x.shape[1]]),
@@ -70,6 +55,8 @@ SINGLE: dict[str, Rule_] = {
     "best of three": lambda x, c: greedy(np.argmax(x @ SLOPES[: x.shape[1]], axis=1)),
     "uniform": lambda x, c: np.full((len(x), 3), 1 / 3),
 }
+
+
 PILOTS: dict[str, Rule_] = {
     "uniform": SINGLE["uniform"],
     "other sign": lambda x, c: greedy((x[:, 0] <= 0).astype(np.int64)),
@@ -170,8 +157,6 @@ def test_propensities_that_follow_one_rule_by_declaration_are_left_out(form: str
     assert loggers_of(declared, batch) == []
 
 
-# ---- worlds: two and three levels, grids, masks, intervals --------------------------------------------------------------
-
 LEGACIES = {
     "unified": ("natural", "natural:epsilon=0.1", "lever:epsilon=0.2", "sign", "constant", "uniform"),
     "additive": ("natural", "natural:epsilon=0.1", "lever:epsilon=0.2", "sign", "constant", "uniform"),
@@ -180,6 +165,8 @@ LEGACIES = {
     "clinic": ("natural", "softmax", "softmax:temperature=0.3", "uniform"),
     "dosing": ("natural", "constant", "uniform"),
 }
+
+
 MIXED = [
     ("unified", "sign", "natural"),
     ("unified", "natural", "uniform"),
@@ -191,6 +178,8 @@ MIXED = [
     ("clinic", "softmax:temperature=0.3", "uniform"),
     ("dosing", "natural", "uniform"),
 ]
+
+
 SPARSE = 3  # numbers, at which 300 decisions with a category have no like ones among those with the same action
 
 
@@ -256,8 +245,8 @@ def test_many_actions_are_added_up_and_many_columns_left_out() -> None:
         full = softmax(-0.001 * (np.arange(500) - peak[:, None]) ** 2)
         table = LevelTable(np.arange(300, dtype=np.int32), {"x": rng.normal(size=(300, len(columns)))}, peak.astype(np.int32),
                            full[np.arange(300), peak], full)  # fmt: skip
-        check = Loggers(problem)
-        check.add(Batch(np.arange(300), {"dose": table}, rng.random(300)))
+        check = Loggers(AuditSetting(problem))
+        check.add_batch(Batch(np.arange(300), {"dose": table}, rng.random(300)))
         assert check.samples["dose"]["quantity"].shape[1] <= 64
         assert bool(check.findings()) is noticed
 
@@ -268,21 +257,18 @@ def test_few_episodes_prove_nothing() -> None:
     assert loggers_of(problem) == []
 
 
-# ---- parts, files, words --------------------------------------------------------------------------------------------
-
-
 def test_parts_in_any_order_give_what_one_pass_gives() -> None:
     problem, batch = interleaved("clinic", "softmax:temperature=0.3", "uniform", 1500, 5)
-    whole = Loggers(problem)
-    whole.add(batch)
+    whole = Loggers(AuditSetting(problem))
+    whole.add_batch(batch)
     parts = []
     for rows in np.array_split(stream(1, "parts").permutation(1500), 4):
-        part = Loggers(problem)
+        part = Loggers(AuditSetting(problem))
         for some in np.array_split(np.sort(rows), 3):
-            part.add(batch.take_episodes(some))
+            part.add_batch(batch.take_episodes(some))
         parts.append(pickle.loads(pickle.dumps(part)))
     for order in itertools.islice(itertools.permutations(parts), 0, 24, 7):
-        joint = Loggers(problem)
+        joint = Loggers(AuditSetting(problem))
         for part in order:
             joint.merge(part)
         assert np.array_equal(joint.keys, whole.keys) and joint.keys.size == 1024
@@ -299,8 +285,8 @@ def test_ids_of_any_type_choose_the_sample(kind: str) -> None:
         "several columns": np.array(list(zip(numbers, numbers[::-1], strict=True)), dtype=[("a", "i8"), ("b", "i8")]),
         "date": np.datetime64("2024-01-01") + numbers,
     }[kind]
-    check = Loggers(problem)
-    check.add(replace(batch, episode=ids))
+    check = Loggers(AuditSetting(problem))
+    check.add_batch(replace(batch, episode=ids))
     assert np.unique(check.keys).size == 1024 and check.findings()
 
 
@@ -351,9 +337,6 @@ def test_it_warns_and_never_refuses() -> None:
     assert audit.verdict == "fit with warnings" and audit.codes() == (SEVERAL_LOGGERS, SEVERAL_LOGGERS)
 
 
-# ---- a good legacy and a bad pilot: a loss against the legacy is a gain over the average ------------------------------
-
-
 def legacy_and_pilot(seed: int, episodes: int, share: float = 0.5) -> pa.Table:
     """Return a log in which the second action pays 0.6 more. Legacy takes it with 0.9, a pilot with 0.2, in turns at random."""
     rng = stream(seed, "legacy and pilot")
@@ -376,47 +359,6 @@ def test_a_certificate_from_a_legacy_and_a_pilot_says_so() -> None:
         certificate = certify(source, candidate, what=("gain",), delta=0.05, ledger=False)
         assert certificate.verdict.verdict == verdict
         assert {item["level"] for item in certificate.findings if item["code"] == SEVERAL_LOGGERS} == levels
-
-
-# ---- what the statistic itself promises --------------------------------------------------------------------------------
-
-
-def test_a_function_is_explained_by_the_coordinates_it_uses() -> None:
-    rng = stream(3, "coordinates")
-    x = rng.normal(size=(400, 4))
-    nothing = np.zeros((400, 0))
-    quantity = greedy((x[:, 2] > 0.3).astype(np.int64))
-    assert fit_nugget(x, nothing, Variogram(quantity, 1e-3)) is None
-    turns = rng.random(400) < 0.3
-    left = fit_nugget(x, nothing, Variogram(np.where(turns[:, None], np.roll(quantity, 1, axis=1), quantity), 1e-3))
-    assert left is not None and left.random > left.near > 0.2
-    one, other = left.rows
-    assert np.linalg.norm(x[one] - x[other]) < 1.0 and turns[one] != turns[other]
-
-
-def test_sparse_contexts_have_no_answer() -> None:
-    rng = stream(4, "sparse")
-    quantity = greedy(rng.integers(0, 3, 300))
-    assert fit_nugget(rng.normal(size=(300, 12)), np.zeros((300, 0)), Variogram(quantity, 1e-3)) is None
-    assert fit_nugget(rng.normal(size=(300, 2)), np.zeros((300, 0)), Variogram(quantity, 1e-3)) is not None
-
-
-def test_rounded_contexts_and_huge_numbers_are_one_function() -> None:
-    rng = stream(5, "rounded")
-    x = rng.normal(size=(600, 1))
-    quantity = softmax(x @ SLOPES[:1])
-    for numbers in (np.round(x, 1), x * 1e300, x * 1e-300, np.column_stack([x, np.full(600, 7.0)])):
-        assert fit_nugget(numbers, np.zeros((600, 0)), Variogram(quantity, 1e-3)) is None
-
-
-def test_groups_are_compared_within() -> None:
-    measure = Variogram(2.0 * np.array([[0.1], [0.2], [0.1], [0.4]]), 1e-3, groups=np.array([0, 1, 0, 1]))
-    assert measure.gaps(np.array([0, 1, 0]), np.array([1, 3, 2])) == pytest.approx([0.1, 0.2, 0.0])
-    assert measure.random == pytest.approx(0.1)  # pairs (0, 2) and (1, 3) only
-    assert nugget_of_repeats(np.arange(4), measure) is None
-
-
-# ---- replications --------------------------------------------------------------------------------------------------
 
 
 def sizes(runs: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""The sketch against plain sums and brute force, its merging, its rounding, and its promise by replication."""
+"""Sketches and blends: wealth, merging, rounding, and bounds that hold at every look."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from aegis.errors import RefusedError, SettingError
-from aegis.evidence import Sketch, gain_grid, value_centre, value_grid
+from aegis.evidence import Blend, Sketch, gain_grid, unit_logs, value_grid
 from aegis.rng import stream
 
 VALUES = st.lists(st.floats(0, 50), min_size=1, max_size=40)
@@ -111,16 +111,6 @@ def test_bad_units_and_grids_are_refused():
         gain_grid(0.0)
 
 
-def test_the_grid_is_placed_where_the_bound_is_best():
-    """Weights up to 1e4 need tiny bets: a grid centred on prior data is far better than one centred at 1."""
-    rng = stream(2, "heavy")
-    values = np.where(rng.random(60_000) < 1e-3, 1e3, 0.0) * rng.random(60_000)
-    centre = value_centre(values[:30_000], 30_000, 0.05)
-    assert centre < -4
-    placed, fixed = (Sketch.empty(value_grid(c)).add_values(values[30_000:]).lower(0.05, 0.0, 2.0) for c in (centre, 8))
-    assert placed > fixed
-
-
 @pytest.mark.parametrize("law", ["beta", "weights"])
 def test_the_bound_holds_along_the_whole_path(law):
     """Share of paths on which the bound ever exceeds the truth: at most delta, and the last bound is not vacuous."""
@@ -138,3 +128,73 @@ def test_the_bound_holds_along_the_whole_path(law):
     assert stats.binomtest(crossed, runs, delta, alternative="greater").pvalue > 0.001
     last = [Sketch.empty(grid).add_values(row).lower(delta, 0.0, 1.0) for row in data[:40]]
     assert np.median(last) > 0.3 * truth
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(0.0, 1e6), min_size=0, max_size=12))
+def test_values_one_by_one(values: list[float]) -> None:
+    grid, found = value_grid(2), np.array(values)
+    single = unit_logs(grid, found)
+    together = Sketch.empty(grid).add_values(found)
+    assert [sum(column) for column in zip(*single, strict=True)] == (list(together.sums) if values else [])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.floats(0.0, 50.0), min_size=14, max_size=14), min_size=1, max_size=6))
+def test_factors_one_by_one(rows: list[list[float]]) -> None:
+    grid, found = gain_grid(0.5, 3), np.array(rows)
+    sums: list[int | None] = [0] * 14
+    for unit in unit_logs(grid, found):
+        sums = [None if a is None or b is None else a + b for a, b in zip(sums, unit, strict=True)]
+    assert tuple(sums) == Sketch.empty(grid).add_factors(found).sums
+
+
+def test_a_dead_bet_and_nonsense() -> None:
+    grid = gain_grid(0.5, 3)
+    factors = np.ones((2, 14))
+    factors[1, 3], factors[1, 4] = 0.0, np.nan
+    first, second = unit_logs(grid, factors)
+    assert first == (0,) * 14 and [place for place, value in enumerate(second) if value is None] == [3, 4]
+    for wrong in (np.array([-1.0]), np.array([np.nan]), np.array([np.inf])):
+        with pytest.raises(RefusedError, match="finite number from 0"):
+            unit_logs(grid, wrong)
+    with pytest.raises(SettingError, match="one column per bet"):
+        unit_logs(grid, np.ones((2, 3)))
+    with pytest.raises(RefusedError):
+        unit_logs(grid, -np.ones((2, 14)))
+
+
+def _sketch(values: np.ndarray, offset: float = 0.0) -> Sketch:
+    return Sketch.empty(value_grid(0)).add_values(values + offset)
+
+
+def test_wealth_is_the_average_of_the_wealths() -> None:
+    values = stream(1, "blend").random(50)
+    one, two = _sketch(values), _sketch(values, 0.5)
+    blend = Blend((one, two), (0.0, 0.5))
+    naive = math.log((math.exp(one.log_wealth(0.3)) + math.exp(two.log_wealth(0.8))) / 2)
+    assert blend.log_wealth(0.3) == pytest.approx(naive)
+
+
+def test_the_bound_is_where_the_test_turns() -> None:
+    values = stream(2, "blend").random(200)
+    blend = Blend((_sketch(values), _sketch(values, 1.0)), (0.0, 1.0))
+    bound = blend.lower(0.05, 0.0, 1.0)
+    assert 0.2 < bound < values.mean()
+    assert blend.certifies(bound, 0.05)
+    assert not blend.certifies(np.nextafter(bound, 1), 0.05)
+
+
+def test_units_needed_is_about_where_the_test_turns() -> None:
+    values = np.tile([0.2, 0.8], 1000)  # even, so that what comes is like what came
+    short = Blend((_sketch(values[:40]),), (0.0,))
+    assert not short.certifies(0.45, 0.05)
+    needed = short.units_needed(0.45, 0.05)
+    turned = next(n for n in range(40, 2000, 2) if Blend((_sketch(values[:n]),), (0.0,)).certifies(0.45, 0.05))
+    assert needed == pytest.approx(turned, rel=0.35)
+    assert short.units_needed(0.9, 0.05) is None
+
+
+def test_sketches_of_different_units_are_refused() -> None:
+    with pytest.raises(SettingError, match="same units"):
+        Blend((_sketch(np.ones(3)), _sketch(np.ones(4))), (0.0, 0.0))

@@ -37,11 +37,6 @@ from aegis.agents import uniform_legacy
 from aegis.api import load_candidate
 from aegis.audit import audit_log
 from aegis.certificate import certify
-<<<<<<< HEAD:tests/service/test_request_checks_incumbent.py
-=======
-from aegis.cli.gate_server import ServerOptions
-from aegis.cli.gate_server import make_service as service_of
->>>>>>> less-cli:tests/service/test_service_incumbent.py
 from aegis.handover import GateSettings, Handover, Host, event_to_plain
 from aegis.handover.hosts.external import ExternalHost
 from aegis.logs import Source
@@ -305,42 +300,6 @@ def test_a_client_without_its_gate_keeps_the_incumbent(service: Service, tmp_pat
     assert service.live.state.trees["e"].arm == "agent"
 
 
-<<<<<<< HEAD:tests/service/test_request_checks_incumbent.py
-=======
-# ---- gates of earlier releases -----------------------------------------------------------------------------------------------
-
-
-def made(database: Database, store: Path, problem: Problem) -> LiveGate:
-    """Return the gate that `aegis serve` makes."""
-    given = (str(store), GATE, {}, None, "greedy", ServerOptions("127.0.0.1", free_port(), rate=0.0))
-    return service_of(problem, *given)[0].live
-
-
-def test_a_gate_that_an_earlier_release_opened_goes_on_as_it_was(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, problem = tmp_path / "gate.sqlite", parse_problem(DRAWN)
-    database = Database.at(store)
-    database.upgrade()
-    earlier = replace(problem, levels=(problem.levels[0], replace(problem.levels[1], propensity=Propensity(column="p_dose"))))
-    with started(database, earlier, seed=7) as live:
-        live.open_episode(key(), "e")
-        live.decide(key(), "e", Ask(**recipe()))
-        live.decide(key(), "e", Ask(**dose(legacy={"distribution": [0.1, 0.1, 0.8]})))
-    monkeypatch.setattr("aegis.cli.gate_server.log.propagate", True)
-    again = made(database, store, problem)
-    assert "was opened by an earlier release" in caplog.text
-    again.start()
-    try:
-        again.decide(key(), "e", Ask(**dose(id="d2", legacy={"distribution": [0.2, 0.2, 0.6]})))
-        assert [item.incumbent for item in again.state.trees["e"].decisions.values()] == [None] * 3
-        assert GateStatus(again).comparators["dose"] == "the policy that wrote the log, exploration included"
-    finally:
-        again.stop()
-    database.close()
-
-
->>>>>>> less-cli:tests/service/test_service_incumbent.py
 # ---- what follows ------------------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from aegis.agents.candidate_kinds import CandidateSettings, check_carry_over, make_candidate, plan_from, plannable_levels
 from aegis.agents.model_fit import FitProgress, FittedModels, fit_mechanisms, observed_episode_means
-from aegis.audit import PROPENSITIES_MOVE, Loggers, check_incumbent
+from aegis.audit import PROPENSITIES_MOVE, Finding, check_incumbent, logger_findings
 from aegis.errors import PolicyError, SettingError
 from aegis.files import json_digest
 from aegis.logs import Source, Split, learning_record
@@ -113,7 +113,7 @@ def _placed(source: Source, split: Split | float | None) -> tuple[Split, list[st
     asked = split if isinstance(split, Split) else Split(fraction=0.5 if split is None else split)
     if asked.kind == "time" or asked.fraction >= WHOLE:
         return source.with_cut(asked), []
-    moving = next((item for item in _loggers(source).findings() if item.code == PROPENSITIES_MOVE), None)
+    moving = next((item for item in _loggers(source) if item.code == PROPENSITIES_MOVE), None)
     if moving is None:
         return asked, []
     if isinstance(split, Split) or source.problem.time is None:
@@ -123,12 +123,9 @@ def _placed(source: Source, split: Split | float | None) -> tuple[Split, list[st
     ]
 
 
-def _loggers(source: Source, split: Split | None = None) -> Loggers:
+def _loggers(source: Source, split: Split | None = None) -> list[Finding]:
     """Return what the propensities of a log look like, or of the prior side of a split."""
-    found = Loggers(source.problem)
-    for batch in source.batches(side=None if split is None else "prior", split=split):
-        found.add(batch)
-    return found
+    return logger_findings(source.problem, source.batches(side=None if split is None else "prior", split=split))
 
 
 def _check_log(source: Source, split: Split, scope: Scope, settings: CandidateSettings) -> None:
@@ -142,7 +139,7 @@ def _check_log(source: Source, split: Split, scope: Scope, settings: CandidateSe
     if stated_levels(problem):
         for batch in source.batches(side="prior", split=split):
             check_incumbent(problem, batch)
-    found = _loggers(source, split).findings() if capped else []
+    found = _loggers(source, split) if capped else []
     moves = any(item.code == PROPENSITIES_MOVE for item in found)
     for item in found:
         if item.level in scope:

@@ -1,8 +1,9 @@
 """Audit: is this log fit to certify from? Findings with codes, figures and remedies, from one pass over the log."""
 
 from aegis.audit.auditor import Auditor, audit_log, skips_costly_checks
+from aegis.audit.checks import CHECKS, Check
 from aegis.audit.checks.density import COARSE_LATTICE
-from aegis.audit.checks.loggers import Loggers, check_incumbent
+from aegis.audit.checks.loggers import check_incumbent, logger_findings
 from aegis.audit.checks.overlap import WEIGHT_DOUBT, chance_words, doubtful_weights, knows_all_propensities
 from aegis.audit.codes import CAPPED_NEEDS, CODES, FOLLOWS_MOVING_LOG, NO_DENSITY, PROPENSITIES_MOVE, SEVERAL_LOGGERS, Code
 from aegis.audit.finding import ANYTIME, CAVEAT, SEVERITIES, Audit, Finding, Severity, Verdict, make_finding
@@ -11,6 +12,7 @@ __all__ = [
     "ANYTIME",
     "CAPPED_NEEDS",
     "CAVEAT",
+    "CHECKS",
     "COARSE_LATTICE",
     "CODES",
     "FOLLOWS_MOVING_LOG",
@@ -21,9 +23,9 @@ __all__ = [
     "WEIGHT_DOUBT",
     "Audit",
     "Auditor",
+    "Check",
     "Code",
     "Finding",
-    "Loggers",
     "Severity",
     "Verdict",
     "audit_log",
@@ -31,6 +33,7 @@ __all__ = [
     "check_incumbent",
     "doubtful_weights",
     "knows_all_propensities",
+    "logger_findings",
     "make_finding",
     "skips_costly_checks",
 ]

@@ -1,4 +1,4 @@
-"""Actions seen through fewer: an interval as ten cells and its atoms, numeric actions as a lower and an upper half.
+"""Actions merged into fewer: an interval as ten cells and its atoms, numeric actions as a lower and an upper half.
 
 Interval. A density can be wrong about two kinds of policies. The one that acts uniformly in a cell has the importance
 weight `1{A in cell} / (length mu(A))`; the one that always takes an atom has one over its probability. Both have mean one
@@ -51,8 +51,8 @@ def _celled(level: Level) -> Level:
     edges = [f"{edge:.6g}" for edge in np.linspace(*level.actions.limits, CELLS + 1)]
     cells = [f"{low} to {high}" for low, high in itertools.pairwise(edges)]
     atoms = [f"exactly {atom:.9g}" for atom in level.actions.atoms]
-    given = level.propensity
-    plain = None if given is None else replace(given, density=False)
+    spec = level.propensity
+    plain = None if spec is None else replace(spec, density=False)
     return replace(level, actions=Actions(level.actions.column, (*cells, *atoms), "labels"), propensity=plain, incumbent=None)
 
 
@@ -109,16 +109,24 @@ class ActionHalves:
 
     def table(self, table: LevelTable) -> LevelTable:
         """Return the decisions `[n]` of a table, among the halves."""
-        rows, half = np.arange(len(table)), self.member[table.action]
-        inside = np.zeros((self.member.size, self.level.actions.count))
-        inside[np.arange(self.member.size), self.member] = 1.0
-        if table.mu_full is not None:
-            full: Array = table.mu_full @ inside
-            return replace(table, action=half, mu_taken=full[rows, half], mu_full=full, available=None)
-        if table.available is None:
-            return replace(table, action=half, mu_taken=table.mu_taken * inside.sum(axis=0)[half])
-        number: Array = table.available @ inside
-        return replace(table, action=half, mu_taken=table.mu_taken * number[rows, half], available=number > 0)
+        return merge_actions(table, self.member, self.level.actions.count)
+
+
+def merge_actions(table: LevelTable, member: AnyArray, sets: int) -> LevelTable:
+    """Return decisions `[n]` among actions as decisions among sets of actions; member `[A]`: the set of each action.
+
+    Without the whole distribution, the propensity is that of a uniform choice from the available actions of the set taken.
+    """
+    rows, chosen = np.arange(len(table)), member[table.action]
+    inside = np.zeros((member.size, sets))
+    inside[np.arange(member.size), member] = 1.0
+    if table.mu_full is not None:
+        full: Array = table.mu_full @ inside
+        return replace(table, action=chosen, mu_taken=full[rows, chosen], mu_full=full, available=None)
+    if table.available is None:
+        return replace(table, action=chosen, mu_taken=table.mu_taken * inside.sum(axis=0)[chosen])
+    number: Array = table.available @ inside
+    return replace(table, action=chosen, mu_taken=table.mu_taken * number[rows, chosen], available=number > 0)
 
 
 def _between(first: Value, last: Value) -> str:

@@ -6,47 +6,48 @@ here or on other machines, and merged in the order of the log.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from aegis.audit.action_bins import atom_counts, bin_batch, bin_problem
+from aegis.audit.action_bins import bin_batch
 from aegis.audit.batch_view import BatchView
-from aegis.audit.checks.base import PropensityTolerance
-from aegis.audit.checks.carry_over import CarryOver
-from aegis.audit.checks.density import DensityActions
-from aegis.audit.checks.drift import PART, Drift
-from aegis.audit.checks.duplicates import DuplicateEpisodes, DuplicateRows
-from aegis.audit.checks.independence import EpisodeIndependence
-from aegis.audit.checks.interference import SiblingInterference
-from aegis.audit.checks.loggers import IncumbentFit, Loggers
-from aegis.audit.checks.overlap import CandidateOverlap
-from aegis.audit.checks.propensities import Propensities
-from aegis.audit.checks.randomisation import ActionShares
-from aegis.audit.checks.reward_units import FinalReward, RepeatedReward
-from aegis.audit.checks.rewards import RewardRanges
-from aegis.audit.checks.sizes import ClusterSizes, ParentSizes
-from aegis.audit.finding import Audit, Finding, make_finding
+from aegis.audit.checks import CHECKS
+from aegis.audit.checks.base import PART, AuditSetting, Known
+from aegis.audit.finding import Audit
 from aegis.audit.slices import Cuts
 from aegis.engine import Engine, engine_for_function, map_in_order, parse_engine
-from aegis.errors import SettingError, pluralise
 from aegis.logs import LogChunks, Source, Split, part_digests
+from aegis.ope import CandidateView, RewardModels
 from aegis.problem import Batch, Policy, Problem
-
-FEW = 30  # units
 
 
 class Auditor:
-    """Checks a log batch by batch: `add` each, then ask for the `result`. What was added stays counted; asking changes nothing.
+    """Checks a log batch by batch: `add` each, then ask for the `result`, which changes nothing.
 
-    policy: a candidate whose overlap with the log is of interest. scope: the levels it would act at, all if None; what is
-    found about propensities at other levels does not stand in the way. alpha: each test refuses a log that is in order with
-    at most this probability (standard scores: in large samples); it costs a certificate nothing. Clusters
-    take 24 bytes for each episode, all else a fixed amount. learned: the candidate was learned from this log, on whose own rows
-    the mean of its weights says nothing. whole: one legacy wrote all of the log, so that a stated incumbent has to fit every row.
+    Memory is fixed, but for 24 bytes for each episode of a log with clusters.
+
+    Parameters
+    ----------
+    problem
+        The problem that the log belongs to.
+    policy
+        The candidate whose overlap with the log is checked, if there is one.
+    scope
+        The levels it would act at, all if None. Propensities at other levels do not refuse the log.
+    alpha
+        Each test refuses a log that is in order with at most this probability (standard scores: in large samples). The tests
+        cost a certificate nothing.
+    learned
+        The candidate was learned from this log, so that the mean of its weights here proves nothing.
+    whole
+        One legacy wrote all of the log, so that a stated incumbent has to fit every row.
+
+    Raises
+    ------
+    SettingError
+        If alpha is no probability, or the scope is empty or names no level.
     """
 
     def __init__(
@@ -58,36 +59,18 @@ class Auditor:
         learned: bool = False,
         whole: bool = True,
     ) -> None:
-        if not (math.isfinite(alpha) and 0 < alpha < 1):
-            raise SettingError(f"alpha is the level of the audit's tests, above 0 and below 1, found {alpha}")
-        self.problem, self.scope, self.alpha = problem, problem.scope(scope), alpha
-        if not self.scope:
-            raise SettingError(f"an audit is for at least one level of {', '.join(problem.names)}")
-        self._policy, self._learned = policy, learned
+        levels = None if scope is None else frozenset(scope)
+        self._start(AuditSetting(problem, policy, levels, alpha=alpha, learned=learned, whole=whole))
+
+    def _start(self, setting: AuditSetting) -> None:
+        self._setting = setting
+        self._checks = {name: check(setting) for name, check in CHECKS.items() if check.applies(setting)}
         self._cuts: Cuts | None = None
-        self._placing = 0  # of the next episodes placed the cuts
+        self._placing = 0  # number of next episodes that placed the cuts
         self._skimmed = False
-        self._first = True  # of several parts, or there is only one
+        self._first = True  # the first part of the log, or all of it
         self._episodes = 0
         self._decisions = 0
-        self._celled = problem = bin_problem(problem)
-        self._propensities = Propensities(problem, self.scope, alpha, atom_counts(self.problem))
-        self._carry_over = CarryOver(problem, alpha / 2.0)
-        self._shares = ActionShares(problem, self.scope)
-        self._siblings = SiblingInterference(problem, alpha)
-        self._neighbours = EpisodeIndependence(problem, self.scope, alpha)
-        self._sizes = ParentSizes(problem, alpha)
-        self._clusters = ClusterSizes(problem, alpha)
-        self._rewards = RewardRanges(problem)
-        self._repeats = RepeatedReward(problem)
-        self._at_end = FinalReward(problem)
-        self._duplicates = DuplicateRows(problem)
-        self._copies = DuplicateEpisodes(problem, alpha, frozenset(atom_counts(self.problem)))
-        self._exact = DensityActions(self.problem, self.scope)
-        self._loggers = Loggers(self.problem)
-        self._incumbent = IncumbentFit(self.problem) if whole else None
-        self._drift = Drift(problem, alpha)
-        self._overlap = None if policy is None else CandidateOverlap(self.problem, policy, self.scope, learned)
 
     @property
     def episodes(self) -> int:
@@ -100,143 +83,77 @@ class Auditor:
             return
         self.place(batch)
         skimmed = self._skimmed or (self._episodes > 0 and not self._first)
-        view = BatchView.of(self._celled, bin_batch(self.problem, batch), self._cuts, self._placing, skimmed)
+        view = self._view(batch, self._cuts, skimmed)
         self._placing = max(0, self._placing - len(batch))
         self._episodes += len(batch)
         self._decisions += view.reward.size
-        weights = {} if self._overlap is None else self._overlap.add(batch)
-        self._exact.add(batch)
-        self._loggers.add(batch)
-        if self._incumbent is not None:
-            self._incumbent.add(batch)
-        self._carry_over.add(view, weights)
-        for check in self._alone():
+        for check in self._checks.values():
             check.add(view)
 
     def place(self, batch: Batch, used: int | None = None) -> None:
-        """Place the cuts by which contexts are told apart, unless they are: by the first episodes of a log.
-
-        used: by so many of them, whatever the size of the batch.
-        """
+        """Place the cuts between slices of the context by the first episodes of a log, `used` of them, unless they are placed."""
         if self._cuts is None:
-            view = BatchView.of(self._celled, bin_batch(self.problem, batch), None)
-            self._cuts = view.cuts if used is None else Cuts.of(self._celled, view.batch, view.reward, used)
+            view = self._view(batch, None)
+            self._cuts = view.cuts if used is None else Cuts.of(view.problem, view.batch, view.reward, used)
             self._placing = self._cuts.used
 
     def part(self, number: int, skimmed: bool = False, episodes: int = 0) -> Auditor:
-        """Return an auditor for one part of the log, from 0, whose cuts are placed; merge it with those before it.
+        """Return an auditor for one part of the log, from 0, with the cuts of this one; merge it with those before it.
 
-        Of later parts costly tests look at the first batch; skimmed: at none. Which parts are skimmed must depend on their
-        numbers only. episodes: about how many the whole log has, if that is known: samples need not be larger there.
+        Costly tests read the first batch of a later part; of a skimmed part they read nothing. Which parts are skimmed must
+        depend on their numbers only. episodes: about how many the whole log has, if known: samples need not be larger.
         """
-        found = Auditor(self.problem, self._policy, self.scope, self.alpha, self._learned, self._incumbent is not None)
-        found._cuts, found._skimmed = self._cuts, skimmed
-        found._first = number == 0
-        found._placing = self._placing if number == 0 else 0
-        found._copies.expect(episodes)
-        found._drift.seen = found._clusters.seen = found._loggers.seen = number * PART
-        return found
+        part = self._empty(self._setting)
+        part._skimmed, part._first = skimmed, number == 0
+        part._placing = self._placing if number == 0 else 0
+        for check in part._checks.values():
+            check.begin_part(number * PART, episodes)
+        return part
 
     def at(self, alpha: float) -> Audit:
-        """Return what was found so far, by tests at another level."""
-        other = Auditor(self.problem, self._policy, self.scope, alpha, self._learned, self._incumbent is not None)
-        other._cuts = self._cuts
+        """Return the outcome so far, by tests at another level."""
+        other = self._empty(replace(self._setting, alpha=alpha))
         other.merge(self)
         return other.result()
 
     def merge(self, other: Auditor) -> None:
-        """Add what was found in a later part of the log, with the same cuts."""
+        """Add the results of a later part of the log, with the same cuts."""
         self._episodes += other._episodes
         self._decisions += other._decisions
-        for own, more in zip(self._alone(), other._alone(), strict=True):
-            own.merge(more)
-        self._carry_over.merge(other._carry_over)
-        self._exact.merge(other._exact)
-        self._loggers.merge(other._loggers)
-        if self._incumbent is not None and other._incumbent is not None:
-            self._incumbent.merge(other._incumbent)
-        if self._overlap is not None and other._overlap is not None:
-            self._overlap.merge(other._overlap)
-
-    def _alone(self) -> list[Any]:
-        """Return the checks that need nothing but the view of a batch."""
-        return [
-            self._propensities,
-            self._shares,
-            self._siblings,
-            self._neighbours,
-            self._sizes,
-            self._clusters,
-            self._rewards,
-            self._repeats,
-            self._at_end,
-            self._duplicates,
-            self._copies,
-            self._drift,
-        ]
+        for name, check in self._checks.items():
+            check.merge(other._checks[name])
 
     def result(self) -> Audit:
-        """Return what was found so far."""
-        repeated, propensities = self._repeats.findings(), self._propensities.findings()
-        lenient, strongest = PropensityTolerance(self.problem), self._propensities.strongest()
-        wrong = {found.level for found in propensities if found.level and found.code == "miscalibrated-propensities"}
-        neighbours = lenient.findings(lambda levels: self._neighbours.findings(strongest, levels), wrong)
-        held = {found.level for found in neighbours if found.code == "actions-held"}
-        carried = lenient.findings(self._carry_over.findings, wrong)
-        siblings = lenient.findings(self._siblings.findings, wrong)
-        found = [
-            *self._backdoors(),
-            *propensities,
-            *([] if propensities else self._shares.findings()),
-            *self._exact.findings(),
-            *self._rewards.findings(),
-            *repeated,
-            *self._at_end.findings(),
-            *neighbours,
-            *carried,
-            *([] if any(found.severity == "refused" for found in carried) else siblings),
-            *lenient.findings(self._sizes.findings, wrong),
-            *self._clusters.findings(),
-            *self._units(),
-            *self._drift.findings(),
-            *self._loggers.findings(),
-            *([] if self._incumbent is None else self._incumbent.findings()),
-            *self._duplicates.findings(bool(repeated)),
-            *self._copies.findings({*wrong, *held}),
-            *([] if self._overlap is None else self._overlap.findings()),
-        ]
-        return Audit.of(found, self._figures())
+        """Return the outcome so far."""
+        known = Known()
+        for name, check in self._checks.items():
+            known.findings[name] = check.findings(known)
+        return Audit.of([item for items in known.findings.values() for item in items], self._figures())
 
-    def _backdoors(self) -> list[Finding]:
-        checked = [self.problem.backdoor(name) for name in self.problem.names]
-        return [
-            make_finding("backdoor", "refused" if check.level in self.scope else "note", check.reason, check.level)
-            for check in checked
-            if not check.admissible
-        ]
+    def _empty(self, setting: AuditSetting) -> Auditor:
+        other = Auditor.__new__(Auditor)
+        other._start(setting)
+        other._cuts = self._cuts
+        return other
 
-    def _units(self) -> list[Finding]:
-        clustered = self.problem.cluster is not None
-        number = self._clusters.count if clustered else self._episodes
-        if number >= FEW:
-            return []
-        what = "clusters" if clustered else "episodes"
-        message = (
-            f"the log has {pluralise(number, 'units', 'independent ')} ({what}); fewer than {FEW} hardly ever certify anything"
-        )
-        return [make_finding("few-units", "warning" if number else "refused", message, units=float(number))]
+    def _view(self, batch: Batch, cuts: Cuts | None, skimmed: bool = False) -> BatchView:
+        setting = self._setting
+        candidate = None
+        if setting.candidate is not None:
+            candidate = CandidateView(setting.problem, batch, setting.candidate, RewardModels())
+        binned = bin_batch(setting.problem, batch)
+        return BatchView.of(setting.binned, binned, cuts, self._placing, skimmed, logged=batch, candidate=candidate)
 
     def _figures(self) -> dict[str, float | str]:
-        found: dict[str, float | str] = {"episodes": float(self._episodes), "decisions": float(self._decisions)}
-        if self.problem.cluster is not None:
-            found["clusters"] = float(self._clusters.count)
-        found |= {"scope": ", ".join(name for name in self.problem.names if name in self.scope), "alpha": self.alpha}
-        found["log10_calibration_evidence"] = max(self._propensities.evidence() / math.log(10), -300.0)
-        found |= self._rewards.figures()
-        return found | ({} if self._overlap is None else self._overlap.figures())
+        setting = self._setting
+        figures: dict[str, float | str] = {"episodes": float(self._episodes), "decisions": float(self._decisions)}
+        figures |= {"scope": ", ".join(name for name in setting.problem.names if name in setting.scope), "alpha": setting.alpha}
+        for check in self._checks.values():
+            figures |= check.figures()
+        return figures
 
 
-SKIMMED = 16  # of so many pieces of a long log the costly tests look at one
+SKIMMED = 16  # pieces of a long log, of which costly tests read one
 
 Report = Callable[[int], None]
 
@@ -254,11 +171,40 @@ def audit_log(
     workers: int | None = 1,
     learned: bool = False,
 ) -> Audit:
-    """Audit a log, or one `side` of a `split` of it; `columns` are read along, for policies that are columns of the log.
+    """Audit a log: is it fit to certify from?
 
-    report: called after each batch, or piece, with the number of episodes so far. engine, workers: who reads a long log, as for
-    `certify`. learned: the policy was learned from this log, so that the mean of its weights on it says nothing. Raises what
-    reading and the policy raise.
+    Parameters
+    ----------
+    source
+        The log.
+    policy
+        The candidate whose overlap with the log is checked, if there is one.
+    scope
+        The levels it would act at, all if None.
+    columns
+        Further columns to read, for policies that are columns of the log.
+    split, side
+        Audit one side of a split only.
+    alpha
+        Each test refuses a log that is in order with at most this probability.
+    report
+        Called after each batch, or piece of a long log, with the number of episodes so far.
+    engine, workers
+        Where a long log is read, as for `certify`.
+    learned
+        The policy was learned from this log, so that the mean of its weights here proves nothing.
+
+    Returns
+    -------
+    Audit
+        The verdict, the findings with remedies, and figures about the log.
+
+    Raises
+    ------
+    LogError
+        If the log cannot be read or does not fit the problem.
+    SettingError
+        If alpha, scope or engine is not valid.
     """
     auditor = Auditor(source.problem, policy, scope, alpha, learned)
     team = parse_engine(engine, workers)

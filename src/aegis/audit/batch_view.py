@@ -6,27 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from aegis.audit.slices import Cuts
+from aegis.audit.slices import Cuts, Mask
 from aegis.errors import LogError
+from aegis.ope import CandidateView
+from aegis.policies import path_taken
 from aegis.problem import AnyArray, Array, Batch, Problem, Rows, augmented_context, group_means
 
-Mask = npt.NDArray[np.bool_]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchView:
     """A batch with what several checks need.
 
-    reward `[n]`: nan where it is missing or awaited. closed `bool[n]`: false where it is awaited. fresh `bool[E]`: episodes
-    that did not place the cuts, on which bets that use the cuts are valid. episodes `[m]`: the episode of each decision, by
-    level. starts `[E + 1]`: where the decisions of each episode start, by level. above `[n]`: the row of each level above each
-    innermost decision. skimmed: costly checks leave it out.
+    batch: with cells as the actions of intervals; logged: as it was read. reward `[n]`: nan where it is missing or awaited.
+    closed `bool[n]`: false where it is awaited. fresh `bool[E]`: episodes that did not place the cuts, on which bets that use
+    the cuts are valid. episodes `[m]`: the episode of each decision, by level. starts `[E + 1]`: where the decisions of each
+    episode start, by level. above `[n]`: the row of each level above each innermost decision. skimmed: costly checks leave it
+    out. candidate: acting on all of the logged batch, None without one.
     """
 
     problem: Problem
     batch: Batch
+    logged: Batch
     cuts: Cuts
     reward: Array
     closed: Mask
@@ -35,13 +36,23 @@ class BatchView:
     starts: Mapping[str, AnyArray]
     above: Mapping[str, AnyArray]
     skimmed: bool = False
+    candidate: CandidateView | None = None
     _parts: dict[int, BatchView] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
-    def of(cls, problem: Problem, batch: Batch, cuts: Cuts | None, placing: int = 0, skimmed: bool = False) -> BatchView:
+    def of(
+        cls,
+        problem: Problem,
+        batch: Batch,
+        cuts: Cuts | None,
+        placing: int = 0,
+        skimmed: bool = False,
+        logged: Batch | None = None,
+        candidate: CandidateView | None = None,
+    ) -> BatchView:
         """Return the view of a batch; the first one, without cuts, places them. Raises LogError if it does not fit.
 
-        placing: the first so many episodes placed the cuts that are given.
+        placing: the number of first episodes that placed the cuts. logged: the batch as it was read, if that differs.
         """
         if tuple(batch.levels) != problem.names:
             raise LogError(
@@ -50,20 +61,28 @@ class BatchView:
         if batch.reward is None:
             raise LogError("the batch has no rewards; an audit looks at finished decisions")
         reward = np.asarray(batch.reward, dtype=np.float64)
-        if batch.observed is not None and not batch.observed.all():
-            reward = np.where(batch.observed, reward, np.nan)
         closed = np.ones(reward.size, dtype=np.bool_) if batch.closed is None else batch.closed
-        if not closed.all():
-            reward = np.where(closed, reward, np.nan)
+        known = closed if batch.observed is None else closed & batch.observed
+        reward = reward if known.all() else np.where(known, reward, np.nan)
         placed = Cuts.of(problem, batch, reward) if cuts is None else cuts
-        fresh = np.ones(len(batch), dtype=np.bool_)
-        fresh[: placed.used if cuts is None else placing] = False
         episodes = _episodes(batch)
-        starts = {name: np.searchsorted(rows, np.arange(len(batch) + 1, dtype=rows.dtype)) for name, rows in episodes.items()}
-        return cls(problem, batch, placed, reward, closed, fresh, episodes, starts, _above(batch), skimmed)
+        return cls(
+            problem=problem,
+            batch=batch,
+            logged=batch if logged is None else logged,
+            cuts=placed,
+            reward=reward,
+            closed=closed,
+            fresh=np.arange(len(batch)) >= (placed.used if cuts is None else placing),
+            episodes=episodes,
+            starts={name: np.searchsorted(rows, np.arange(len(batch) + 1, dtype=rows.dtype)) for name, rows in episodes.items()},
+            above=_above(batch),
+            skimmed=skimmed,
+            candidate=candidate,
+        )
 
     def first(self, level: str, most: int) -> BatchView:
-        """Return the view of the first episodes, with at most so many decisions of a level, or of the first one alone."""
+        """Return the view of the first episodes, with at most `most` decisions of a level, or of the first one alone."""
         starts = self.starts[level]
         if starts[-1] <= most:
             return self
@@ -71,15 +90,17 @@ class BatchView:
         if count not in self._parts:
             rows = int(self.starts[self.problem.innermost.name][count])
             self._parts[count] = BatchView(
-                self.problem,
-                self.batch.take_episodes(np.arange(count)),
-                self.cuts,
-                self.reward[:rows],
-                self.closed[:rows],
-                self.fresh[:count],
-                {name: found[: self.starts[name][count]] for name, found in self.episodes.items()},
-                {name: found[: count + 1] for name, found in self.starts.items()},
-                {name: found[:rows] for name, found in self.above.items()},
+                problem=self.problem,
+                batch=self.batch.take_episodes(np.arange(count)),
+                logged=self.logged,
+                cuts=self.cuts,
+                reward=self.reward[:rows],
+                closed=self.closed[:rows],
+                fresh=self.fresh[:count],
+                episodes={name: owner[: self.starts[name][count]] for name, owner in self.episodes.items()},
+                starts={name: places[: count + 1] for name, places in self.starts.items()},
+                above={name: outer[:rows] for name, outer in self.above.items()},
+                candidate=self.candidate,
             )
         return self._parts[count]
 
@@ -87,34 +108,34 @@ class BatchView:
         """Return which decisions `[m]` of a level may be bet on with the cuts."""
         if self.fresh.all():
             return np.ones(len(self.batch.levels[level]), dtype=np.bool_)
-        found: Mask = self.fresh[self.episodes[level]]
-        return found
+        fresh: Mask = self.fresh[self.episodes[level]]
+        return fresh
 
     def looks(self, level: str) -> Rows:
         """Return what the decisions of a level look at: contexts at and above it, actions above it."""
         return augmented_context(self.problem, self.batch, level)
 
-    def rewards_below(self, level: str) -> Array:
-        """Return the mean known reward `[m]` below each decision of a level, nan if there is none."""
-        if level == self.problem.innermost.name:
-            return self.reward
-        return group_means(self.above[level], self.reward, len(self.batch.levels[level]))
+    def candidate_weights(self, level: str) -> Array | None:
+        """Return the candidate's weights `[m]` at a level of the logged batch, given actions above; None if one is unknown."""
+        if self.candidate is None:
+            return None
+        # A single particle may have no probabilities at the levels above, and needs none.
+        single = self.candidate.weights.size == 1
+        candidate, batch = self.candidate, self.logged
+        chances = candidate.taken(level, batch)[0] if single else path_taken(candidate, level, batch)
+        weights = chances / batch.levels[level].mu_taken
+        return weights if np.isfinite(weights).all() else None
 
-    def scaled_below(self, level: str) -> Array:
-        """Return `rewards_below` of rewards scaled to [0, 1]."""
-        reward = scale_to_unit_range(self.reward, self.problem.reward.range)
-        if level == self.problem.innermost.name:
-            return reward
-        return group_means(self.above[level], reward, len(self.batch.levels[level]))
+    def mean_rewards(self, level: str | None = None, scaled: bool = False) -> Array:
+        """Return the mean known reward below each decision `[m]` of a level, or of each episode `[E]`; nan if there is none.
 
-    def scaled_episodes(self) -> Array:
-        """Return `episode_rewards` of rewards scaled to [0, 1]."""
-        reward = scale_to_unit_range(self.reward, self.problem.reward.range)
-        return group_means(self.episodes[self.problem.innermost.name], reward, len(self.batch))
-
-    def episode_rewards(self) -> Array:
-        """Return the mean known reward `[E]` of each episode, nan if there is none."""
-        return group_means(self.episodes[self.problem.innermost.name], self.reward, len(self.batch))
+        scaled: of rewards scaled to [0, 1].
+        """
+        reward = scale_to_unit_range(self.reward, self.problem.reward.range) if scaled else self.reward
+        innermost = self.problem.innermost.name
+        if level is None:
+            return group_means(self.episodes[innermost], reward, len(self.batch))
+        return reward if level == innermost else group_means(self.above[level], reward, len(self.batch.levels[level]))
 
     def first_decisions(self, level: str) -> tuple[AnyArray, Mask]:
         """Return the first decision `[E]` of a level in each episode, and in which `bool[E]` there is one; any row elsewhere."""
@@ -125,11 +146,6 @@ class BatchView:
         """Return the last decision `[E]` of a level in each episode; any row where there is none."""
         return np.maximum(self.starts[level][1:] - 1, 0)
 
-    def even(self, level: str) -> bool:
-        """Say whether all episodes have equally many decisions of a level."""
-        counts = np.diff(self.starts[level])
-        return bool((counts == counts[0]).all())
-
     def rows_below(self, level: str, chosen: AnyArray) -> tuple[AnyArray, AnyArray]:
         """Return the decisions `[r]` of a level in the chosen episodes `[k]`, and which of these each belongs to."""
         starts = self.starts[level][chosen]
@@ -139,10 +155,9 @@ class BatchView:
 
     def open_episodes(self) -> Mask:
         """Return which episodes `[E]` still wait for a reward."""
-        found = np.zeros(len(self.batch), dtype=np.bool_)
-        if not self.closed.all():
-            found[self.episodes[self.problem.innermost.name][~self.closed]] = True
-        return found
+        waiting = np.zeros(len(self.batch), dtype=np.bool_)
+        waiting[self.episodes[self.problem.innermost.name][~self.closed]] = True
+        return waiting
 
 
 def in_reward_units(problem: Problem, level: str) -> bool:
@@ -154,25 +169,41 @@ def in_reward_units(problem: Problem, level: str) -> bool:
     return per != "episode" and (per == "decision" or problem.index(level) >= problem.index(per))
 
 
+def units_above_reward(problem: Problem) -> tuple[str, ...]:
+    """Return the units that are larger than the one a reward is declared for, the largest first: 'episode', then levels."""
+    per = problem.innermost.name if problem.reward.per == "decision" else problem.reward.per
+    return () if per == "episode" else ("episode", *problem.names[: problem.names.index(per)])
+
+
+def group_starts(owner: AnyArray) -> AnyArray:
+    """Return where each run of equal owners `[n]` starts."""
+    return np.flatnonzero(np.append(np.ones(min(owner.size, 1), dtype=np.bool_), owner[1:] != owner[:-1]))
+
+
+def comparable_times(batch: Batch) -> AnyArray | None:
+    """Return the times `[E]` of episodes if they are numbers or dates, None if there are none or they are text."""
+    return batch.time if batch.time is not None and batch.time.dtype.kind in "iufM" else None
+
+
 def _episodes(batch: Batch) -> dict[str, AnyArray]:
     """Return the episode `[m]` of each decision, by level; each level asks the one above it."""
-    found: dict[str, AnyArray] = {}
+    owners: dict[str, AnyArray] = {}
     rows: AnyArray | None = None
     for name, table in batch.levels.items():
         rows = table.parent if rows is None else rows[table.parent]
-        found[name] = rows
-    return found
+        owners[name] = rows
+    return owners
 
 
 def _above(batch: Batch) -> dict[str, AnyArray]:
     """Return the row `[n]` of each level above each innermost decision."""
     names = list(batch.levels)
-    found: dict[str, AnyArray] = {names[-1]: np.arange(len(batch.levels[names[-1]]))}
+    above: dict[str, AnyArray] = {names[-1]: np.arange(len(batch.levels[names[-1]]))}
     rows: AnyArray | None = None
     for name, outer in zip(names[:0:-1], names[-2::-1], strict=True):
         rows = batch.levels[name].parent if rows is None else batch.levels[name].parent[rows]
-        found[outer] = rows
-    return found
+        above[outer] = rows
+    return above
 
 
 def id_words(ids: AnyArray, row: int) -> str:
@@ -184,11 +215,11 @@ def id_words(ids: AnyArray, row: int) -> str:
 def scale_to_unit_range(values: Array, limits: tuple[float, float] | None) -> Array:
     """Return values `[n]` on a scale from 0 to 1, so that their squares can be added up; nan stays.
 
-    Values outside the declared limits void a certificate and are reported as such; here they count as the limit. Without limits,
-    which is reported too, all numbers are drawn together into (-1, 1).
+    Values outside the declared limits void a certificate and are reported as such; here they count as the limit. Without
+    limits, which is reported too, all numbers are mapped into (-1, 1).
     """
     if limits is None:
-        return np.copysign(1.0 - 1.0 / (1.0 + np.abs(values)), values)  # the order stays, whatever rounding does
+        return np.copysign(1.0 - 1.0 / (1.0 + np.abs(values)), values)  # rounding keeps the order
     low, high = limits
     half = high / 2.0 - low / 2.0  # of a range that may be wider than the largest number
     return np.clip((np.clip(values, low, high) / 2.0 - low / 2.0) / half, 0.0, 1.0)

@@ -1,10 +1,10 @@
-"""Bets on random choices: does what comes later depend on an action that was drawn at random, and do actions repeat?
+"""Bets on random choices: do later events depend on a randomly drawn action, and do actions repeat?
 
 One factor per episode. The weight w of a policy that chooses from a set B of actions has mean one given everything before
 the draw, so that (w - 1) s has mean zero for every s in [0, 1] that the action cannot influence. So has its mean over the
-decisions of an episode, also where propensities are given the actions above only. It is at least -1, which is all that
-betting upwards needs; betting on s and on 1 - s finds a dependence of either direction. Without overlap the mean is below
-zero, and nothing is found by mistake.
+decisions of an episode, also where propensities are given the actions above only. It is at least -1, as betting upwards
+requires; betting on s and on 1 - s shows a dependence in either direction. Without overlap the mean is below zero, which
+makes no false finding.
 
 Repeats. Given everything before it, a decision takes the action of an earlier one with that action's own propensity. With
 the whole distribution known, the surprise has mean zero; with the propensity of the action taken only, the weight of "the
@@ -13,20 +13,20 @@ same again" has mean one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aegis.audit.batch_view import Mask
-from aegis.audit.slices import sum_rows
+from aegis.audit.action_bins import merge_actions
+from aegis.audit.slices import Mask, sum_rows
+from aegis.audit.sums import Sums, merged
 from aegis.evidence import WEIGHT_STAKES, log_mean_wealth, moment_evidence, power_sums, weight_logs
 from aegis.problem import AnyArray, Array, Level, LevelTable
 
-Key = TypeVar("Key")
-
 MOST_SETS = 8  # of actions; more actions are taken together with their neighbours
+REACTS = math.log(20.0)  # evidence from which the controller counts as reacting to other decisions or episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +45,18 @@ class Choices:
 
     @classmethod
     def of(cls, level: Level, table: LevelTable, most: int = MOST_SETS) -> Choices:
-        """Return the choices of the decisions of a table, from at most so many sets.
+        """Return the choices of the decisions of a table, from at most `most` sets.
 
         With the whole distribution the policy of a set is the behaviour policy within it; else a uniform choice from it. Of
         two actions the probability of one says that of the other.
         """
-        actions, sets, rows = level.actions.count, set_count(level, most), np.arange(len(table))
-        member = set_of(level, np.arange(actions), most)
-        chosen = member[table.action]
-        inside = np.zeros((actions, sets))
-        inside[np.arange(actions), member] = 1.0
-        if table.mu_full is not None:
-            chance = table.mu_full @ inside
-            return cls(chosen, 1.0 / chance[rows, chosen], sets, chance > 0, chance)
-        if knows_chances(level, table):
-            chance = np.where(np.arange(2) == table.action[:, None], table.mu_taken[:, None], 1.0 - table.mu_taken[:, None])
-            return cls(chosen, 1.0 / table.mu_taken, sets, chance > 0, chance)
-        if table.available is None:
-            return cls(chosen, 1.0 / (np.bincount(member, minlength=sets)[chosen] * table.mu_taken), sets)
-        number = table.available @ inside
-        return cls(chosen, 1.0 / (number[rows, chosen] * table.mu_taken), sets, number > 0)
+        sets = set_count(level, most)
+        among = merge_actions(table, set_members(level, most), sets)
+        if among.mu_full is None and knows_chances(level, table):
+            taken = among.mu_taken[:, None]
+            among = replace(among, mu_full=np.where(np.arange(2) == among.action[:, None], taken, 1.0 - taken))
+        possible = among.available if among.mu_full is None else among.mu_full > 0
+        return cls(among.action, 1.0 / among.mu_taken, sets, possible, among.mu_full)
 
     @classmethod
     def weighted(cls, weight: Array) -> Choices:
@@ -73,8 +65,8 @@ class Choices:
 
     def excess(self) -> Array:
         """Return weights minus one, `[p, B]`; 0 where a set is not possible."""
-        found = np.where(np.arange(self.sets) == self.chosen[:, None], self.weight[:, None], 0.0) - 1.0
-        return found if self.possible is None else np.where(self.possible, found, 0.0)
+        excess = np.where(np.arange(self.sets) == self.chosen[:, None], self.weight[:, None], 0.0) - 1.0
+        return excess if self.possible is None else np.where(self.possible, excess, 0.0)
 
     def excesses(self, share: Array, owner: AnyArray, count: int) -> Array:
         """Return the sums `[count, B]` over the choices of each owner of the excess times a share, `[p]` or `[p, B]`."""
@@ -83,12 +75,12 @@ class Choices:
         # All sets but the one chosen have an excess of minus one: that needs no table of choices and sets.
         place = owner * np.int64(self.sets) + self.chosen
         above = np.bincount(place, weights=self.weight * share, minlength=count * self.sets)
-        found = above.astype(np.float64, copy=False).reshape(count, self.sets)
+        sums = above.astype(np.float64, copy=False).reshape(count, self.sets)
         if self.possible is None:
-            found -= np.bincount(owner, weights=share, minlength=count)[:, None]
+            sums -= np.bincount(owner, weights=share, minlength=count)[:, None]
         else:
-            found -= sum_rows(self.possible * share[:, None], owner, count)
-        return found
+            sums -= sum_rows(self.possible * share[:, None], owner, count)
+        return sums
 
     def repeats(self, after: AnyArray, owner: AnyArray, count: int) -> tuple[Array, Array]:
         """Return the sums `[count, B]` of the excess of each set over the choices that it comes after, and over all others.
@@ -113,9 +105,8 @@ class Choices:
     def take(self, rows: AnyArray) -> Choices:
         """Return some of the choices."""
         possible = None if self.possible is None else self.possible[rows]
-        return Choices(
-            self.chosen[rows], self.weight[rows], self.sets, possible, None if self.chance is None else self.chance[rows]
-        )
+        chance = None if self.chance is None else self.chance[rows]
+        return replace(self, chosen=self.chosen[rows], weight=self.weight[rows], possible=possible, chance=chance)
 
 
 def knows_chances(level: Level, table: LevelTable) -> bool:
@@ -128,23 +119,24 @@ def set_count(level: Level, most: int = MOST_SETS) -> int:
     return min(level.actions.count, most)
 
 
-def set_of(level: Level, action: AnyArray, most: int = MOST_SETS) -> AnyArray:
-    """Return the set `[p]` that each action `[p]` of a level is in."""
-    member: AnyArray = np.arange(level.actions.count) * set_count(level, most) // level.actions.count
-    return member[action]
+def set_members(level: Level, most: int = MOST_SETS) -> AnyArray:
+    """Return the set `[A]` that each action of a level is in."""
+    return np.arange(level.actions.count) * set_count(level, most) // level.actions.count
 
 
-class EpisodeBets:
+class EpisodeBets(Sums):
     """Evidence about one sign, for each set of actions; sums add up over batches in any order."""
+
+    adds = ("logs", "pairs")
 
     def __init__(self, sets: int) -> None:
         self.logs = np.zeros((WEIGHT_STAKES.size, 2, sets))
         self.pairs = 0
 
     def add(self, choices: Choices, sign: Array, owner: AnyArray, count: int) -> None:
-        """Add choices `[p]` of `count` episodes with the sign `[p]` of what came later.
+        """Add choices `[p]` of `count` episodes with the sign `[p]` of a later event.
 
-        owner `[p]`: the episode of each choice. A sign of 0 says nothing, for example because a reward is missing.
+        owner `[p]`: the episode of each choice. A sign of 0 counts for neither side, for example where a reward is missing.
         """
         above = choices.excesses(np.maximum(sign, 0.0), owner, count)
         below = choices.excesses(np.maximum(-sign, 0.0), owner, count)
@@ -163,51 +155,43 @@ class EpisodeBets:
         if not some.any():
             return
         self.pairs += int(number.sum())
-        for side, found in enumerate(sums):
-            self.logs[:, side] += weight_logs(1.0 + found[some] / number[some][:, None]).sum(axis=1)
+        for side, own in enumerate(sums):
+            self.logs[:, side] += weight_logs(1.0 + own[some] / number[some][:, None]).sum(axis=1)
 
     def add_single(self, choices: Choices, sign: Array) -> None:
-        """Add choices `[p]`, each the only one of its episode, with the sign `[p]` of what came later, 0 if unknown.
+        """Add choices `[p]`, each the only one of its episode, with the sign `[p]` of a later event, 0 if unknown.
 
         The same as `add`, without a table of choices and sets: a choice of another set has a weight of zero.
         """
         self.pairs += sign.size
-        for side, chosen in enumerate((sign > 0, sign < 0)):
-            rows = np.flatnonzero(chosen)
-            self._add_counts(side, choices, rows, np.bincount(choices.chosen[rows], minlength=choices.sets))
-
-    def _add_counts(self, side: int, choices: Choices, rows: AnyArray, taken: AnyArray) -> None:
-        possible = rows.size if choices.possible is None else np.count_nonzero(choices.possible[rows], axis=0)
-        for place, log in enumerate(weight_logs(choices.weight[rows])):
-            self.logs[place, side] += np.bincount(choices.chosen[rows], weights=log, minlength=choices.sets)
-        self.logs[:, side] += weight_logs(np.zeros(1)) * (possible - taken)
-
-    def merge(self, other: EpisodeBets) -> None:
-        """Add the bets of another on the same sign."""
-        self.logs = self.logs + other.logs
-        self.pairs += other.pairs
+        for side, rows in enumerate((np.flatnonzero(sign > 0), np.flatnonzero(sign < 0))):
+            chosen = choices.chosen[rows]
+            possible = rows.size if choices.possible is None else np.count_nonzero(choices.possible[rows], axis=0)
+            for place, log in enumerate(weight_logs(choices.weight[rows])):
+                self.logs[place, side] += np.bincount(chosen, weights=log, minlength=choices.sets)
+            others = possible - np.bincount(chosen, minlength=choices.sets)
+            self.logs[:, side] += weight_logs(np.zeros(1)) * others
 
     def evidence(self) -> Array:
         """Return log evidence of dependence, `[2 B]`: for each set of actions, on either sign."""
         return log_mean_wealth(self.logs).ravel()
 
 
-def merge_bets(bets: dict[Key, EpisodeBets], others: Mapping[Key, EpisodeBets]) -> None:
-    """Add other bets to those of the same key; new keys come after those that are there."""
-    for key, other in others.items():
-        if key in bets:
-            bets[key].merge(other)
-        else:
-            bets[key] = other
+def log_mean_evidence(evidence: Array | Iterable[Array]) -> float:
+    """Return the logarithm of the mean of evidences, from their logarithms; minus infinity if there are none."""
+    logs = evidence if isinstance(evidence, np.ndarray) else np.concatenate([np.zeros(0), *evidence])
+    return float(log_mean_wealth(logs)) if logs.size else -np.inf
 
 
-def log_mean_evidence(evidence: Array) -> float:
-    """Return the logarithm of the mean of evidences, whose logarithms are given; minus infinity of none."""
-    return float(log_mean_wealth(evidence)) if evidence.size else -np.inf
+def silenced(logs: Array, silent: bool) -> Array:
+    """Return log evidences, all of them lost where they are silent: they still count in a mean."""
+    return np.full_like(logs, -np.inf) if silent else logs
 
 
-class ActionRepeats:
+class ActionRepeats(Sums):
     """Evidence of one kind of pairs; sums add up over batches in any order."""
+
+    adds = ("surprises", "logs", "pairs", "same")
 
     def __init__(self) -> None:
         self.surprises: Array | None = None
@@ -222,28 +206,14 @@ class ActionRepeats:
         same = table.action[now] == previous
         self.same += int(same.sum())
         if table.mu_full is not None:
-            found = power_sums(same - table.mu_full[now, previous])
-            self.surprises = found if self.surprises is None else self.surprises + found
+            self.surprises = merged(self.surprises, power_sums(same - table.mu_full[now, previous]))
             return
         again = np.ones(now.size, dtype=np.bool_) if table.available is None else table.available[now, previous]
-        # All that is not the same has a weight of zero: counting it is enough.
+        # Another action has a weight of zero: counting it is enough.
         logs = weight_logs(1.0 / table.mu_taken[now[same]]).sum(axis=1)
-        logs = logs + weight_logs(np.zeros(1))[:, 0] * np.count_nonzero(again & ~same)
-        self.logs = logs if self.logs is None else self.logs + logs
-
-    def merge(self, other: ActionRepeats) -> None:
-        """Add the pairs of another of the same kind."""
-        self.surprises = plus(self.surprises, other.surprises)
-        self.logs = plus(self.logs, other.logs)
-        self.pairs += other.pairs
-        self.same += other.same
+        self.logs = merged(self.logs, logs + weight_logs(np.zeros(1))[:, 0] * np.count_nonzero(again & ~same))
 
     def evidence(self) -> float:
-        """Return the logarithm of the evidence that the propensities do not say how often actions come again."""
+        """Return the log evidence that actions repeat more or less often than their propensities say."""
         full = -np.inf if self.surprises is None else float(moment_evidence(self.surprises))
         return max(full, -np.inf if self.logs is None else float(log_mean_wealth(self.logs)))
-
-
-def plus(one: Array | None, other: Array | None) -> Array | None:
-    """Return the sum of what is there."""
-    return other if one is None else one if other is None else one + other

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aegis.ope import INCUMBENT_IMPOSSIBLE
+from aegis.ope import INCUMBENT_FIX, INCUMBENT_IMPOSSIBLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +16,8 @@ class Code:
 
 
 FOLLOWS_MOVING_LOG = "follows-moving-log"  # of a candidate that is capped by, or falls back on, probabilities of several policies
-
 SEVERAL_LOGGERS = "several-loggers"  # what a gain is compared with is then an average, unless an incumbent is declared
-
 PROPENSITIES_MOVE = "propensities-move"  # a split by hash is then refused
-
-
 CODES: dict[str, Code] = {
     # ---- propensities
     "no-propensity": Code(
@@ -98,7 +94,7 @@ CODES: dict[str, Code] = {
     ),
     INCUMBENT_IMPOSSIBLE: Code(
         "Under the stated incumbent a logged action cannot have the logged probability, or it is not available there.",
-        "correct 'incumbent' in the problem file, or the propensities",
+        INCUMBENT_FIX,
     ),
     FOLLOWS_MOVING_LOG: Code(
         "A candidate follows the logged probabilities, which are not those of one policy: deployed, it is not one policy either.",
@@ -278,7 +274,7 @@ CODES: dict[str, Code] = {
     ),
     "chosen-after-results": Code(
         "There are results on these data, or on a part of them, and the request was not registered before the first one. If it "
-        "was shaped by results, no risk can be stated, whatever the numbers: AEGIS shows none.",
+        "was shaped by results, no risk can be stated, and AEGIS shows no numbers.",
         "certify it on data that came later; or, if it was fixed before the first result, declare so in writing with "
         "--fixed-before and say when and where; next time register every request before the first result (aegis certify ... "
         "--register), or name all candidates in one request",
@@ -288,7 +284,7 @@ CODES: dict[str, Code] = {
         "ask for a larger --delta, the risk of all statements together; or certify on fresh data, such as the new episodes alone",
     ),
     "damaged-ledger": Code(
-        "A file of the ledger cannot be read at some place: looks may have been written there that nobody can count any more.",
+        "A file of the ledger cannot be read at some place: looks that were written there can no longer be counted.",
         "restore the file from a copy of the folder; if there is none, say so where you report the certificate, and move the "
         "file away to go on without this warning",
     ),

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from aegis.audit.batch_view import BatchView
+from aegis.audit.sums import Sums, merged
 from aegis.problem import AnyArray, Array, Problem
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ][\d:.]+Z?)?")
-
 _NUMBERED = re.compile(r"(\D*)(\d{1,15})")
 
 
@@ -53,12 +53,12 @@ def _text_keys(ids: list[object]) -> AnyArray | None:
     first = _NUMBERED.fullmatch(str(ids[0]))
     if first is None:
         return None
-    found = [_NUMBERED.fullmatch(str(value)) for value in ids]
-    numbers = [int(match[2]) for match in found if match is not None and match[1] == first[1]]
+    matches = [_NUMBERED.fullmatch(str(value)) for value in ids]
+    numbers = [int(match[2]) for match in matches if match is not None and match[1] == first[1]]
     return np.array(numbers, dtype=np.int64) if len(numbers) == len(ids) else None
 
 
-class ResultSorting:
+class ResultSorting(Sums):
     """Whether the episodes of the log come sorted by their mean reward or by the first action of a level."""
 
     def __init__(self, problem: Problem) -> None:
@@ -69,8 +69,8 @@ class ResultSorting:
 
     def add(self, view: BatchView, order: AnyArray | None = None) -> None:
         """Add the episodes of a batch; order: their places, if they are not to be taken as they stand."""
-        for column, found in self._values(view):
-            values = found if order is None else found[order]
+        for column, column_values in self._values(view):
+            values = column_values if order is None else column_values[order]
             rising, falling, changing, last = self.state[column]
             steps = np.diff(np.concatenate([[last], values]))
             steps = steps[np.isfinite(steps)]
@@ -92,15 +92,15 @@ class ResultSorting:
         open_columns = {name for name, (up, down, _, _) in self.state.items() if up or down}
         if self.problem.reward.column in open_columns:
             with np.errstate(over="ignore"):
-                yield self.problem.reward.column, view.episode_rewards()
+                yield self.problem.reward.column, view.mean_rewards()
         for level in self.problem.levels:
             if level.actions.column in open_columns and len(view.batch.levels[level.name]):
                 first, some = view.first_decisions(level.name)
                 yield level.actions.column, np.where(some, view.batch.levels[level.name].action[first], np.nan)
 
 
-class IdArrangement:
-    """Whether ids were given by what came of the episodes, each batch by itself: sorted, or one range of ids for each action."""
+class IdArrangement(Sums):
+    """Whether ids follow from the outcomes of episodes, each batch by itself: sorted, or one range of ids for each action."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -122,15 +122,11 @@ class IdArrangement:
 
     def merge(self, other: IdArrangement) -> None:
         """Add other batches."""
-        if self.sorting is None:
-            self.sorting = other.sorting
-        elif other.sorting is not None:
-            self.sorting.merge(other.sorting)
+        self.sorting = merged(self.sorting, other.sorting)
         for name, (apart, several) in other.ranges.items():
             self.ranges[name] = self.ranges[name][0] and apart, self.ranges[name][1] or several
 
-    def found(self) -> bool:
-        """Say whether it is so."""
-        return (self.sorting is not None and self.sorting.column() is not None) or any(
-            apart and several for apart, several in self.ranges.values()
-        )
+    def by_result(self) -> bool:
+        """Say whether ids follow from outcomes."""
+        sorted_by = None if self.sorting is None else self.sorting.column()
+        return sorted_by is not None or any(apart and several for apart, several in self.ranges.values())

@@ -20,10 +20,9 @@ CAVEAT = "The audit is necessary, not sufficient: hidden confounding passes."
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found: a stable code, how grave it is, what was found, what to do, where, and the numbers behind it.
+    """One finding of an audit: a stable code, its severity, a message, what to do, where, and the numbers behind it.
 
-    level, column: where it was found, None if it belongs to the whole log. A finding at a level matters for the scopes that
-    contain it.
+    level, column: where, None if it concerns the whole log. A finding at a level matters for the scopes that contain it.
     """
 
     code: str

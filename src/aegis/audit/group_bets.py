@@ -20,26 +20,27 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from aegis.audit.betting import Choices, knows_chances, log_mean_evidence, set_of
+from aegis.audit.batch_view import group_starts
+from aegis.audit.betting import Choices, knows_chances, log_mean_evidence, set_members
 from aegis.audit.finding import ANYTIME, FIXED, Severity
 from aegis.audit.slices import Cuts, sum_rows
+from aegis.audit.sums import Sums
 from aegis.evidence import log_mean_wealth
 from aegis.problem import AnyArray, Array, Level, LevelTable
 
 WARNS = 0.01  # share of logs in order of which a score warns
-
 FEWEST = 50  # groups, below which a score says little
-
 STAKES = np.array([0.9, 0.45, 0.2, 0.05, 0.0125])
-
 DIRECTIONS = ("earlier", "later")  # whose results a choice is compared with
 
 
-class GroupBets:
+class GroupBets(Sums):
     """Evidence that choices go with results of other members, by direction, sign and set of actions; sums add up.
 
     directions: which of the two products are formed.
     """
+
+    adds = ("logs", "sums", "groups", "members")
 
     def __init__(self, sets: int, directions: tuple[str, ...] = DIRECTIONS) -> None:
         self.directions = directions
@@ -69,15 +70,15 @@ class GroupBets:
         if not group.size:
             return
         owner = np.arange(group.size) if member is None else member
-        starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        starts = group_starts(group)
         sizes = np.diff(np.append(starts, group.size))
         self.groups += int(np.count_nonzero(sizes > 1))
         self.members += int(sizes[sizes > 1].sum())
         results = result if result.ndim > 1 else result[:, None]
         if variance is not None:  # without the whole distribution weights may average below one where overlap is missing
             count = group.size
-            made = (choice, variance) if member is None else (sum_rows(choice, owner, count), sum_rows(variance, owner, count))
-            self._score(made[0], results, starts, sizes, made[1])
+            drawn = (choice, variance) if member is None else (sum_rows(choice, owner, count), sum_rows(variance, owner, count))
+            self._score(drawn[0], results, starts, sizes, drawn[1])
         results = self._centred(results, starts, sizes)
         for place, direction in enumerate(self.directions):
             others = _others(results, starts, sizes, direction)[owner]
@@ -91,27 +92,27 @@ class GroupBets:
 
     def beside(self, other: GroupBets, holds: bool) -> GroupBets:
         """Return these bets with those of another beside them, which count as lost if they do not hold, and with its score."""
-        found = GroupBets(self.logs.shape[-1] + other.logs.shape[-1], self.directions)
+        joint = GroupBets(self.logs.shape[-1] + other.logs.shape[-1], self.directions)
         lost = other.logs if holds else np.full_like(other.logs, -np.inf)
-        found.logs = np.concatenate([self.logs, lost], axis=-1)
-        found.sums, found.groups, found.members = other.sums, other.groups, other.members
-        return found
+        joint.logs = np.concatenate([self.logs, lost], axis=-1)
+        joint.sums, joint.groups, joint.members = other.sums, other.groups, other.members
+        return joint
 
     def only(self, direction: str) -> GroupBets:
         """Return the bets of one direction, without a score, which looks at both."""
-        found = GroupBets(self.logs.shape[-1], (direction,))
-        found.logs = self.logs[:, [self.directions.index(direction)]]
-        found.groups, found.members = self.groups, self.members
-        return found
+        single = GroupBets(self.logs.shape[-1], (direction,))
+        single.logs = self.logs[:, [self.directions.index(direction)]]
+        single.groups, single.members = self.groups, self.members
+        return single
 
     def _centred(self, results: Array, starts: AnyArray, sizes: AnyArray) -> Array:
         """Return results minus their mean in earlier groups, which no choice of this group has moved; 0 in the first group."""
         sums = np.concatenate([np.zeros((1, results.shape[1])), np.cumsum(np.add.reduceat(results, starts, axis=0), axis=0)])
         number = np.concatenate([[0.0], np.cumsum(sizes)])[:, None]
-        seen = self.earlier[1] + number
-        means = (self.earlier[0] + sums) / np.maximum(seen, 1.0)
+        earlier = self.earlier[1] + number
+        means = (self.earlier[0] + sums) / np.maximum(earlier, 1.0)
         self.earlier = np.stack([self.earlier[0] + sums[-1], np.broadcast_to(self.earlier[1] + number[-1], sums[-1].shape)])
-        known = np.repeat(np.broadcast_to(seen[:-1] > 0, means[:-1].shape), sizes, axis=0)
+        known = np.repeat(np.broadcast_to(earlier[:-1] > 0, means[:-1].shape), sizes, axis=0)
         return np.where(known, np.clip(results - np.repeat(means[:-1], sizes, axis=0), -1.0, 1.0), 0.0)
 
     def _score(self, choice: Array, results: Array, starts: AnyArray, sizes: AnyArray, variance: Array) -> None:
@@ -132,31 +133,19 @@ class GroupBets:
             for row, stake in enumerate(STAKES):
                 self.logs[row, place, sign] += np.log1p(stake * gain).sum(axis=0)
 
-    def merge(self, other: GroupBets) -> None:
-        """Add the bets on other groups."""
-        self.logs = self.logs + other.logs
-        self.sums = self.sums + other.sums
-        self.groups += other.groups
-        self.members += other.members
-
     def evidence(self) -> Array:
         """Return log evidence `[directions * 2 * B]`, mixed over stakes."""
         return np.asarray(log_mean_wealth(self.logs)).ravel()
 
     def scores(self) -> Array:
         """Return Student's t `[B]` of pairs within groups, either sign; 0 where too few groups or rare choices say too little."""
-        total, square, given, drawn, results, choices, all_results, all_choices, number = self.sums
+        total, square, expected, drawn, results, choices, all_results, all_choices, number = self.sums
         result, choice = all_results / max(self.members, 1), all_choices / max(self.members, 1)
         # As if results and choices had been centred: wrong propensities alone make no score.
         total = total - choice * results - result * choices + choice * result * number
-        spread = np.sqrt(np.maximum(square, given))
+        spread = np.sqrt(np.maximum(square, expected))
         enough = (self.groups >= FEWEST) & (drawn >= FEWEST / 2.0) & (spread > 0)
         return np.abs(np.where(enough, total / np.where(spread > 0, spread, 1.0), 0.0))
-
-    def direction(self) -> str:
-        """Return with whose results choices go most clearly: of 'earlier' or of 'later' members."""
-        found = np.asarray(log_mean_wealth(self.logs)).max(axis=(1, 2))
-        return self.directions[int(np.argmax(found))]
 
     def overall(self) -> float:
         """Return the log of the mean evidence."""
@@ -183,15 +172,16 @@ def score_limit(alpha: float, groups: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class InterferenceResult:
-    """What a test of interference found. place: of the bets that show it most clearly. test: the one that found it."""
+    """The outcome of a test of interference. place: of the bets that show it most clearly. test: the one that decided."""
 
     place: int
     severity: Severity
     test: str
+    figures: dict[str, float | str]
 
     @property
     def label(self) -> str:
-        """What to add to the message: how far the finding can be trusted, where it does not refuse."""
+        """How far the finding can be trusted, for its message; empty where it refuses."""
         if self.severity == "refused":
             return ""
         return f" (a fixed-sample test: it warns of one in {1 / WARNS:.0f} logs that are in order, and never refuses)"
@@ -202,25 +192,26 @@ def find_interference(bets: Sequence[GroupBets], alpha: float) -> InterferenceRe
     if not bets:
         return None
     logs = [own.evidence() for own in bets]
-    if log_mean_evidence(np.concatenate(logs)) >= math.log(2.0 / alpha):
-        return InterferenceResult(int(np.argmax([log.max() for log in logs])), "refused", ANYTIME)
+    if log_mean_evidence(logs) >= math.log(2.0 / alpha):
+        return _result(bets, int(np.argmax([log.max() for log in logs])), "refused", ANYTIME)
     number = sum(own.scores().size for own in bets)
     levels: tuple[tuple[Severity, float], ...] = (("refused", alpha / 2.0), ("warning", WARNS))
     for severity, level in levels:
         over = [float(own.scores().max(initial=0.0)) - score_limit(level / number, own.groups) for own in bets]
         if max(over) > 0:
-            return InterferenceResult(int(np.argmax(over)), severity, FIXED)
+            return _result(bets, int(np.argmax(over)), severity, FIXED)
     return None
 
 
-def interference_figures(bets: GroupBets, found: InterferenceResult) -> dict[str, float | str]:
-    """Return the numbers behind a finding."""
-    return {
-        "log10_evidence": float(bets.evidence().max()) / math.log(10),
-        "score": float(bets.scores().max(initial=0.0)),
-        "groups": float(bets.groups),
-        "test": found.test,
+def _result(bets: Sequence[GroupBets], place: int, severity: Severity, test: str) -> InterferenceResult:
+    own = bets[place]
+    figures: dict[str, float | str] = {
+        "log10_evidence": float(own.evidence().max()) / math.log(10),
+        "score": float(own.scores().max(initial=0.0)),
+        "groups": float(own.groups),
+        "test": test,
     }
+    return InterferenceResult(place, severity, test, figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +234,10 @@ class RandomDraws:
         surprise, taken, chance, variance = (np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True))
         return cls(surprise, taken, chance, variance) if knows_chances(level, table) else cls(surprise, taken, None, None)
 
+    def columns(self) -> tuple[Array | None, ...]:
+        """Return all parts, as the constructor takes them."""
+        return self.surprise, self.taken, self.chance, self.variance
+
     def reactions(self) -> Iterator[tuple[str, Array]]:
         """Yield results `[p, B]` that only a controller which reacts to other members makes depend on their actions."""
         yield "taken", self.taken
@@ -252,7 +247,7 @@ class RandomDraws:
 
 def _columns(level: Level, table: LevelTable, most: int, shares: Sequence[float]) -> tuple[Array, ...]:
     choices = Choices.of(level, table, most)
-    usual = np.bincount(set_of(level, np.arange(len(shares)), most), weights=np.asarray(shares), minlength=choices.sets)
+    usual = np.bincount(set_members(level, most), weights=np.asarray(shares), minlength=choices.sets)
     taken = (np.arange(choices.sets) == choices.chosen[:, None]).astype(np.float64)
     first = int(choices.chance is not None and choices.sets == 2)  # of two sets with known probabilities one says it all
     if choices.chance is None:

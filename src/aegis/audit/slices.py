@@ -8,20 +8,19 @@ slices.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csc_matrix
 
 from aegis.policies import visible_variables
-from aegis.problem import AnyArray, Array, Batch, Problem, Rows, Value, Variable, augmented_context, group_means, means_below
+from aegis.problem import AnyArray, Array, Batch, Problem, Rows, Value, augmented_context, group_means, means_below
 
 MOST_EPISODES = 256  # that place the cuts; a tenth of the first batch if that is less
-
 MOST_CUTS = 8  # variables (or coordinates) of a level that are cut
-
 MOST_CATEGORIES = 8
 
 
@@ -49,10 +48,10 @@ class Cut:
         """The bins in words."""
         if not self.values:
             return f"{self.name} up to {self.edge:.4g}", f"{self.name} above {self.edge:.4g}"
-        named = [f"{self.name} = {value}" for value in self.values[: self.bins]]
-        return (
-            (*named[:-1], f"{self.name} not {' or '.join(map(str, self.values[: self.bins - 1]))}") if self._lumped else (*named,)
-        )
+        labels = [f"{self.name} = {value}" for value in self.values[: self.bins]]
+        if len(self.values) > MOST_CATEGORIES:  # the last bin holds the rest
+            labels[-1] = f"{self.name} not {' or '.join(map(str, self.values[: self.bins - 1]))}"
+        return tuple(labels)
 
     @property
     def parts(self) -> int:
@@ -72,30 +71,22 @@ class Cut:
             f"{self.name} above {high:.4g}",
         )
 
+    def codes(self, rows: Rows) -> AnyArray:
+        """Return the bin `[n]` of each row."""
+        if self.values:
+            return np.clip(rows[self.variable], 0, self.bins - 1)
+        return self._above(rows, self.edge)
+
     def part_codes(self, rows: Rows) -> AnyArray:
         """Return the part `[n]` of each row: twice its bin, and one more in the upper half of that, if there are quarters."""
         if self.quarters is None:
             return self.codes(rows)
-        column = self._numbers(rows)
-        code = (column > self.quarters[0]).astype(np.int64)
-        code += column > self.edge
-        code += column > self.quarters[1]
-        return code
+        low, high = self.quarters
+        return self._above(rows, low) + self._above(rows, self.edge) + self._above(rows, high)
 
-    def _numbers(self, rows: Rows) -> Array:
+    def _above(self, rows: Rows, edge: float) -> AnyArray:
         values = rows[self.variable]
-        return values if values.ndim == 1 else values[:, self.coordinate]
-
-    @property
-    def _lumped(self) -> bool:
-        return len(self.values) > MOST_CATEGORIES
-
-    def codes(self, rows: Rows) -> AnyArray:
-        """Return the bin `[n]` of each row."""
-        values = rows[self.variable]
-        if self.values:
-            return np.clip(values, 0, self.bins - 1)
-        return (self._numbers(rows) > self.edge).astype(np.int64)
+        return ((values if values.ndim == 1 else values[:, self.coordinate]) > edge).astype(np.int64)
 
 
 EPISODES = ""  # key of the mean rewards of whole episodes
@@ -124,14 +115,14 @@ class Cuts:
         rows = reward[: len(first.levels[problem.innermost.name])]
         context = {name: _cuts(problem, first, name) for name in problem.names}
         means = {name: means_below(first, name, rows) for name in problem.names}
-        every = {**means, EPISODES: _episode_means(first, rows)}
+        every = {**means, EPISODES: group_means(first.episode_of(problem.innermost.name), rows, len(first))}
         return cls(
-            used,
-            context,
-            {name: _median(found) for name, found in means.items()},
-            {name: _mean(found) for name, found in every.items()},
-            {name: _spread(found) for name, found in every.items()},
-            {name: _shares(first.levels[name].action, problem.level(name).actions.count) for name in problem.names},
+            used=used,
+            context=context,
+            reward={name: _median(values) for name, values in means.items()},
+            centre={name: _mean(values) for name, values in every.items()},
+            spread={name: _spread(values) for name, values in every.items()},
+            shares={name: _shares(first.levels[name].action, problem.level(name).actions.count) for name in problem.names},
         )
 
 
@@ -139,18 +130,15 @@ def _cuts(problem: Problem, batch: Batch, level: str) -> tuple[Cut, ...]:
     rows = augmented_context(problem, batch, level)
     known = visible_variables(problem, level)
     own = [variable.name for variable in problem.level(level).context]
-    found: list[Cut] = []
+    cuts: list[Cut] = []
     for name in (*own, *[other for other in reversed(known) if other not in own]):  # the nearest first
-        found += _cut(known[name], rows[name])
-    return tuple(found[:MOST_CUTS])
-
-
-def _cut(variable: Variable, values: AnyArray) -> list[Cut]:
-    if variable.kind == "categorical":
-        return [Cut(variable.name, variable.name, values=variable.values)]
-    columns = values.reshape(len(values), -1).T
-    pairs = enumerate(zip(variable.columns, columns, strict=True))
-    return [_number_cut(name, variable.name, coordinate, column) for coordinate, (name, column) in pairs]
+        variable = known[name]
+        if variable.kind == "categorical":
+            cuts.append(Cut(name, name, values=variable.values))
+            continue
+        columns = zip(variable.columns, rows[name].reshape(len(rows[name]), -1).T, strict=True)
+        cuts += [_number_cut(column, name, coordinate, values) for coordinate, (column, values) in enumerate(columns)]
+    return tuple(cuts[:MOST_CUTS])
 
 
 def _number_cut(name: str, variable: str, coordinate: int, values: Array) -> Cut:
@@ -162,11 +150,11 @@ def _number_cut(name: str, variable: str, coordinate: int, values: Array) -> Cut
         low, high = _median(below), _median(above)
         # A half of one value is not cut again.
         quarters = (low, high) if low < edge and high < above.max() else None
-    return Cut(name, variable, coordinate, edge, quarters=quarters)
+    return Cut(name, variable, coordinate, edge=edge, quarters=quarters)
 
 
 def _median(values: Array) -> float:
-    """Return a median that a value from both sides can be told from: where half are equal to the largest, the next below."""
+    """Return a median with values on both sides: where half are equal to the largest, the next below."""
     known = values[np.isfinite(values)]
     if not known.size:
         return 0.0
@@ -175,16 +163,8 @@ def _median(values: Array) -> float:
     return float(below.max()) if middle == known.max() and below.size else middle
 
 
-def _episode_means(batch: Batch, reward: Array) -> Array:
-    """Return the mean known reward of each episode."""
-    owner = np.arange(len(batch))
-    for table in batch.levels.values():
-        owner = owner[table.parent]
-    return group_means(owner, reward, len(batch))
-
-
 def _mean(values: Array) -> float:
-    """Return the mean of the known values, 0 of none."""
+    """Return the mean of the known values, 0 if there are none."""
     known = values[np.isfinite(values)]
     return float((known / max(known.size, 1)).sum())
 
@@ -194,12 +174,12 @@ def _spread(values: Array) -> float:
     known = values[np.isfinite(values)]
     half = known / 2.0  # so that the squares of the largest numbers do not overflow
     scale = float(np.abs(half).max(initial=0.0))
-    found = float((half / scale).std()) * scale * 2.0 if scale > 0 else 0.0
-    return found if known.size > 1 and math.isfinite(found) and found > 0 else 1.0
+    spread = float((half / scale).std()) * scale * 2.0 if scale > 0 else 0.0
+    return spread if known.size > 1 and math.isfinite(spread) and spread > 0 else 1.0
 
 
 def _shares(action: AnyArray, count: int) -> tuple[float, ...]:
-    """Return how often each action was taken, one time more each so that none has a share of 0."""
+    """Return how often each action was taken, plus one, so that every share is above 0."""
     taken = np.bincount(action, minlength=count) + 1.0
     return tuple((taken / taken.sum()).tolist())
 
@@ -207,11 +187,8 @@ def _shares(action: AnyArray, count: int) -> tuple[float, ...]:
 Mask = npt.NDArray[np.bool_]
 
 MOST_CELLS = 256  # of one group of cuts
-
 MANY_ACTIONS = 64  # from which a group has a quarter of the cells
-
 MOST_PAIRS = 128  # slices of two cuts at a time, in one group
-
 MOST_SUMS = 4096  # slices of two cuts times actions
 
 
@@ -219,7 +196,7 @@ MOST_SUMS = 4096  # slices of two cuts times actions
 class SliceCells:
     """The cells of some cuts; cell 0 holds the rows that placed the cuts, on which no bet by them is valid.
 
-    whole: there is a slice with all rows. most: so many slices of two cuts at a time. fine: only quarters are slices.
+    whole: there is a slice with all rows. most: the largest number of slices of two cuts. fine: only quarters are slices.
     """
 
     cuts: tuple[Cut, ...]
@@ -244,33 +221,31 @@ class SliceCells:
 
         The whole, with all rows, only if this group has it.
         """
-        found: list[tuple[str, Mask]] = [("", np.ones(self.count, dtype=np.bool_))] if self.whole else []
+        slices: list[tuple[str, Mask]] = [("", np.ones(self.count, dtype=np.bool_))] if self.whole else []
         parts = self._parts()
         bins = [part if cut.quarters is None else part // 2 for cut, part in zip(self.cuts, parts, strict=True)]
         fresh = np.arange(self.count) > 0
         for cut, part, place in zip(self.cuts, parts, bins, strict=True):
-            found += [(label, fresh & (place == number)) for number, label in enumerate(() if self.fine else cut.labels)]
-            found += [(label, fresh & (part == number)) for number, label in enumerate(cut.part_labels)]
+            slices += [(label, fresh & (place == number)) for number, label in enumerate(() if self.fine else cut.labels)]
+            slices += [(label, fresh & (part == number)) for number, label in enumerate(cut.part_labels)]
         taken = 0
-        for one, other in _nearest_pairs(len(self.cuts)):
+        pairs = [(one, other) for other in range(1, len(self.cuts)) for one in range(other)]  # the first cuts first
+        for one, other in pairs:
             taken += self.cuts[one].bins * self.cuts[other].bins
             if taken > self.most:
                 break
-            for first, label in enumerate(self.cuts[one].labels):
-                here = fresh & (bins[one] == first)
-                found += [
-                    (f"{label} and {more}", here & (bins[other] == second)) for second, more in enumerate(self.cuts[other].labels)
-                ]
-        return found
+            for (first, label), (second, more) in product(enumerate(self.cuts[one].labels), enumerate(self.cuts[other].labels)):
+                slices.append((f"{label} and {more}", fresh & (bins[one] == first) & (bins[other] == second)))
+        return slices
 
     def _parts(self) -> list[AnyArray]:
         """Return the part `[count]` of each cut that a cell lies in; anything for cell 0."""
         code, step = np.maximum(np.arange(self.count) - 1, 0), self.count - 1
-        found = []
+        parts = []
         for cut in self.cuts:
             step //= cut.parts
-            found.append((code // step) % cut.parts)
-        return found
+            parts.append((code // step) % cut.parts)
+        return parts
 
 
 def group_cuts(cuts: tuple[Cut, ...], actions: int = 2) -> tuple[SliceCells, ...]:
@@ -292,7 +267,7 @@ def group_cuts(cuts: tuple[Cut, ...], actions: int = 2) -> tuple[SliceCells, ...
 
 
 def _fitting(cuts: tuple[Cut, ...], most: int) -> list[tuple[Cut, ...]]:
-    """Return the cuts in groups with at most so many joint cells each."""
+    """Return the cuts in groups with at most `most` joint cells each."""
     groups: list[tuple[Cut, ...]] = []
     for cut in cuts:
         if groups and math.prod(other.parts for other in groups[-1]) * cut.parts <= most:
@@ -311,25 +286,24 @@ def sum_rows(values: Array, codes: AnyArray, count: int) -> Array:
 
 def count_actions(action: AnyArray, codes: AnyArray, actions: int, count: int, weights: Array | None = None) -> Array:
     """Return the sums `[A, count]` of weights (one each if None) over the rows of each action and code."""
-    found = np.bincount(action * np.int64(count) + codes, weights=weights, minlength=actions * count)
-    return found.reshape(actions, count).astype(np.float64)
+    sums = np.bincount(action * np.int64(count) + codes, weights=weights, minlength=actions * count)
+    return sums.reshape(actions, count).astype(np.float64)
 
 
-def _nearest_pairs(count: int) -> Iterator[tuple[int, int]]:
-    """Yield all pairs of places, those of the first cuts first."""
-    return ((one, other) for other in range(1, count) for one in range(other))
-
-
-def context_signs(cuts: Iterable[Cut], context: Mapping[str, AnyArray], rows: AnyArray) -> dict[str, Array]:
-    """Return the signs `[p]` of contexts at some rows, by words: one for a number, one for each category."""
-    found: dict[str, Array] = {}
-    for cut in cuts:
-        codes = cut.codes({cut.variable: context[cut.variable][rows]})
-        if not cut.values:
-            found[f"'{cut.name}'"] = np.where(codes == 1, 1.0, -1.0)
+def own_context_signs(cuts: Cuts, batch: Batch, level: str, rows: AnyArray) -> dict[str, Array]:
+    """Return the signs `[p]` of a level's own contexts at some decisions, by words: one for a number, one for each category."""
+    context = batch.levels[level].context
+    signs: dict[str, Array] = {}
+    for cut in cuts.context[level]:
+        if cut.variable not in context:
             continue
-        found |= {f"'{cut.name}' ({label})": np.where(codes == place, 1.0, -1.0) for place, label in enumerate(cut.labels)}
-    return found
+        codes = cut.codes({cut.variable: context[cut.variable][rows]})
+        if cut.values:
+            labels = {f"'{cut.name}' ({label})": place for place, label in enumerate(cut.labels)}
+        else:
+            labels = {f"'{cut.name}'": 1}
+        signs |= {label: np.where(codes == place, 1.0, -1.0) for label, place in labels.items()}
+    return signs
 
 
 def sign_at(values: Array, edge: float) -> Array:

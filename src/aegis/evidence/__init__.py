@@ -4,15 +4,13 @@ from aegis.evidence.betting_tests import (
     SHORT_STAKES,
     WEIGHT_STAKES,
     Monitor,
-    full_evidence,
     log_mean_wealth,
     low_weight_logs,
     moment_evidence,
     power_sums,
-    taken_evidence,
     weight_logs,
 )
-from aegis.evidence.bounds.base import Bound, Selection, SplitSizes, select_scope, split_sizes
+from aegis.evidence.bounds.base import Bound, Selection, select_scope
 from aegis.evidence.bounds.confidence_sequence import lower_path
 from aegis.evidence.bounds.mean_bounds import (
     anytime_bernstein,
@@ -61,7 +59,7 @@ from aegis.evidence.grid import (
 )
 from aegis.evidence.sensitivity_bets import least_weights, sensitivity_factors, sensitivity_factors_against
 from aegis.evidence.sketch import Blend, Sketch, check_delta, unit_logs
-from aegis.evidence.tally import TALLY_BINS, TALLY_DISTANCE, TALLY_LOWEST, SketchStream, Tally
+from aegis.evidence.tally import TALLY_BINS, TALLY_DISTANCE, TALLY_LOWEST, Tally
 from aegis.evidence.water_filled_bets import (
     InnerLimits,
     LoggedChoice,
@@ -95,8 +93,6 @@ __all__ = [
     "PublishedBound",
     "Selection",
     "Sketch",
-    "SketchStream",
-    "SplitSizes",
     "Stakes",
     "Tally",
     "Temperature",
@@ -110,7 +106,6 @@ __all__ = [
     "closed_form_lam",
     "empirical_bernstein",
     "factor_centre",
-    "full_evidence",
     "gain_bets",
     "gain_grid",
     "gain_stakes",
@@ -138,9 +133,7 @@ __all__ = [
     "sensitivity_factors_against",
     "sharp_bound",
     "sharp_grid_bound",
-    "split_sizes",
     "student_t",
-    "taken_evidence",
     "unit_logs",
     "value_bets",
     "value_centre",

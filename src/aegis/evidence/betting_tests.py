@@ -16,12 +16,9 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import logsumexp
 
 from aegis.errors import RefusedError, SettingError
 from aegis.evidence.grid import Array
-
-STAKES = np.array([2.0**-i for i in range(0, 8)])
 
 # Stakes of the forms that add up batch by batch: on surprises in [-1, 1], on weights above one, and on weights below one.
 BOUNDED_STAKES = np.array([2.0**-i for i in range(1, 9)])
@@ -31,34 +28,6 @@ WEIGHT_STAKES = np.array([0.5, 0.125, 0.03125, 0.00390625])
 
 # Stakes of a betting test over few values.
 SHORT_STAKES = np.array([0.9, 0.45, 0.2, 0.05])
-
-
-def full_evidence(surprise: Array) -> float:
-    """Return log evidence against mu from surprises xi `[n]`, |xi| <= 2: bets on both signs, averaged over stakes."""
-    xi = np.asarray(surprise, dtype=np.float64)
-    if xi.size and not np.abs(xi).max() <= 2.0:
-        raise SettingError("a surprise is the difference of two numbers in [-1, 1]")
-    up = [np.log1p(f * xi / 2.0 * (1.0 - 1e-9)).sum() for f in STAKES]
-    down = [np.log1p(-f * xi / 2.0 * (1.0 - 1e-9)).sum() for f in STAKES]
-    return float(logsumexp([*up, *down]) - np.log(2 * STAKES.size))
-
-
-def taken_evidence(weights: Array, largest: float | None = None) -> tuple[float, float | None]:
-    """Return log evidence that the mean weight is above one, and, if a largest weight is declared, that it is below one.
-
-    Missing overlap looks the same as a mean below one: that side refuses only where support is declared.
-    """
-    w = np.asarray(weights, dtype=np.float64)
-    if w.size and not (np.isfinite(w).all() and (w >= 0).all()):
-        raise SettingError("weights are finite numbers from 0")
-    stakes = STAKES * (1.0 - 1e-9)
-    above = float(logsumexp([np.log1p(f * (w - 1.0)).sum() for f in stakes]) - np.log(STAKES.size))
-    if largest is None:
-        return above, None
-    if not largest > 1 or (w.size and w.max() > largest):
-        raise SettingError(f"the declared largest weight is above 1 and not exceeded, found {largest}")
-    below = float(logsumexp([np.log1p(-f * (w - 1.0) / (largest - 1.0)).sum() for f in stakes]) - np.log(STAKES.size))
-    return above, below
 
 
 def power_sums(surprise: Array) -> Array:
@@ -96,12 +65,12 @@ def log_mean_wealth(logs: Array) -> Array:
 
 def _logs(stakes: Array, excess: Array) -> Array:
     """Return `log(1 + stake excess)`, `[J, ...]`, one stake after the other so that what is worked on stays in cache."""
-    found = np.empty((stakes.size, *excess.shape))
+    logs = np.empty((stakes.size, *excess.shape))
     for place, stake in enumerate(stakes):
-        part = np.multiply(excess, stake, out=found[place, ...])
+        part = np.multiply(excess, stake, out=logs[place, ...])
         part += 1.0
         np.log(part, out=part)
-    return found
+    return logs
 
 
 MONITOR_STAKES = np.array([0.9, *[2.0**-i for i in range(1, 8)]])

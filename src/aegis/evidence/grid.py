@@ -14,9 +14,8 @@ from aegis.files import json_digest
 Array = npt.NDArray[np.float64]
 
 REACH = 30  # a value grid spans 2^-30 .. 2^30 around its centre
-
-SEARCH = 40  # how far from 1, in octaves, a centre is looked for
-
+SEARCH = 40  # how far from 1, in octaves, a centre may lie
+OCTAVES = np.arange(-SEARCH, SEARCH + 1)
 FLOOR = 0.05  # eta: the share of every bet that is never staked
 
 
@@ -43,7 +42,7 @@ def value_grid(centre: int = 0) -> Grid:
     return _grid(np.exp2(centre + offset.astype(np.float64)), (np.abs(offset) + 2.0) ** -2.0, centre)
 
 
-def gain_grid(largest: float, centre: int = 0, floor: float = FLOOR) -> Grid:
+def gain_grid(largest: float, centre: int = 0) -> Grid:
     """Return bets (1 - floor) / (largest (1 + 1e-9)) 2^(-j/2), weights proportional to (1 + |j - centre|)^-3 (theory section 5).
 
     largest: T_max, the largest total variation between candidate and comparator: 1 - 1/W if the candidate is capped at W
@@ -55,7 +54,7 @@ def gain_grid(largest: float, centre: int = 0, floor: float = FLOOR) -> Grid:
     if not 0 <= centre <= SEARCH:
         raise SettingError(f"the centre of a gain grid lies between 0 and {SEARCH}, found {centre}")
     places = np.arange(max(13, centre + 6) + 1)
-    bets = (1.0 - floor) / (largest * (1.0 + 1e-9)) * np.exp2(-places / 2.0)
+    bets = (1.0 - FLOOR) / (largest * (1.0 + 1e-9)) * np.exp2(-places / 2.0)
     return _grid(bets, (1.0 + np.abs(places - centre)) ** -3.0, centre)
 
 
@@ -67,17 +66,12 @@ def value_centre(prior_values: Array, units: int, delta: float) -> int:
     values = np.asarray(prior_values, dtype=np.float64)
     if values.size == 0 or units < 1:
         raise SettingError("placing a grid needs at least one prior unit and one unit to certify")
-    octaves = np.arange(-SEARCH, SEARCH + 1)
-    bets = np.exp2(octaves.astype(np.float64))
-    growth = np.array([np.log1p(bet * values).mean() for bet in bets]) - math.log(1.0 / delta) / units
-    return int(octaves[np.argmax(np.expm1(growth) / bets)])
+    growth = np.array([np.log1p(bet * values).mean() for bet in value_bets()]) - math.log(1.0 / delta) / units
+    return int(OCTAVES[np.argmax(np.expm1(growth) / value_bets())])
 
 
 def _grid(bets: Array, weights: Array, centre: int) -> Grid:
     return Grid(bets, np.log(weights / weights.sum()), centre)
-
-
-OCTAVES = np.arange(-SEARCH, SEARCH + 1)
 
 
 def gain_bets(largest: float) -> Array:

@@ -37,11 +37,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from aegis.errors import SettingError
 from aegis.evidence.grid import FLOOR, Array
-from aegis.evidence.water_filled_bets import check_decisions
+from aegis.evidence.water_filled_bets import Index, check_decisions, chunks
 
 SAFE = 4e-12  # relative; (*) is solved for a target this much smaller, so that rounding cannot exceed the true one
 CLOSE = 1e-12
@@ -59,23 +58,22 @@ def sensitivity_factors(
     weights: Array,
     logging: Array,
     prediction: Array,
-    action: npt.NDArray[np.integer],
+    action: Index,
     reward: Array,
     bets: Array,
     factor: float,
-    floor: float = FLOOR,
 ) -> Array:
     """Return the factors F `[n, J]` of n decisions under J bets; see the module.
 
     weights: `least_weights` at the same factor, `[n, A]`. logging, prediction `[n, A]`, action `[n]`, reward `[n]` in [0, 1]. A
-    bet that a decision cannot afford (no t satisfies (*)) gives nan there, which kills the bet, as in `water_filled`. Raises
-    RefusedError for decisions that are not ones, SettingError for a factor below 1.
+    bet that a decision cannot afford (no t satisfies (*)) gives nan there, which kills the bet. Raises RefusedError for
+    impossible decisions, SettingError for a factor below 1.
     """
     check_factor(factor)
     check_decisions(logging, action, reward)
     up, down = np.maximum(weights - 1.0, 0.0), np.maximum(1.0 - weights, 0.0)
-    room = np.broadcast_to((1.0 - floor) / bets, (len(logging), bets.size))
-    return _staked(ActionStakes(up, down, down, room), logging, prediction, action, reward, bets, factor, floor)
+    budget = np.broadcast_to((1.0 - FLOOR) / bets, (len(logging), bets.size))
+    return _staked(ActionStakes(up, down, down, budget), logging, prediction, action, reward, bets, factor)
 
 
 def sensitivity_factors_against(
@@ -83,64 +81,60 @@ def sensitivity_factors_against(
     comparator: Array,
     logging: Array,
     prediction: Array,
-    action: npt.NDArray[np.integer],
+    action: Index,
     reward: Array,
     bets: Array,
     factor: float,
-    floor: float = FLOOR,
 ) -> Array:
     """Return the factors F `[n, J]` of n decisions for the gain over a stated comparator; see the end of the module's text.
 
-    candidate, comparator, logging, prediction `[n, A]`, action `[n]`, reward `[n]` in [0, 1]. Raises as `doubted_filled`.
+    candidate, comparator, logging, prediction `[n, A]`, action `[n]`, reward `[n]` in [0, 1]. Raises as `sensitivity_factors`.
     """
     check_factor(factor)
     check_decisions(logging, action, reward)
     up = least_weights(np.maximum(candidate - comparator, 0.0), logging, factor)
     down = least_weights(np.maximum(comparator - candidate, 0.0), logging, factor)
     worst = np.maximum(comparator - candidate, 0.0).sum(axis=1)
-    room = (1.0 - floor) / bets - worst[:, None]
-    return _staked(ActionStakes(up, down, np.zeros_like(up), room), logging, prediction, action, reward, bets, factor, floor)
+    budget = (1.0 - FLOOR) / bets - worst[:, None]
+    return _staked(ActionStakes(up, down, np.zeros_like(up), budget), logging, prediction, action, reward, bets, factor)
 
 
 @dataclass(frozen=True, slots=True)
 class ActionStakes:
-    """Stakes on each action `[n, A]`: up on its reward, down on what it fails to earn, least in any case; room `[n, J]`: C."""
+    """Stakes on each action `[n, A]`: up on its reward, down on what it fails to earn, least in any case; budget `[n, J]`: C."""
 
     up: Array
     down: Array
     least: Array
-    room: Array
+    budget: Array
 
 
 def _staked(
     sides: ActionStakes,
     logging: Array,
     prediction: Array,
-    action: npt.NDArray[np.integer],
+    action: Index,
     reward: Array,
     bets: Array,
     factor: float,
-    floor: float,
 ) -> Array:
     """Return the factors `[n, J]`, a few decisions at a time."""
-    size = max(1, AT_ONCE // logging.shape[1])
     pieces = []
-    for start in range(0, max(1, len(logging)), size):
-        part = slice(start, start + size)
+    for part in chunks(len(logging), logging.shape[1], AT_ONCE):
         up, down, nu, guess = sides.up[part], sides.down[part], logging[part], np.clip(prediction[part], 0.0, 1.0)
         kappa = up * guess + down * (1.0 - guess)
-        level = sensitivity_levels(kappa, sides.least[part], nu, sides.room[part], factor)
+        level = sensitivity_levels(kappa, sides.least[part], nu, sides.budget[part], factor)
         rows, taken, r = np.arange(len(nu)), action[part], reward[part]
         earned = up[rows, taken] * r + down[rows, taken] * (1.0 - r)
         stake = np.maximum(level - kappa[rows, taken][:, None], 0.0) + earned[:, None]
-        pieces.append(floor + bets * stake)
-    return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+        pieces.append(FLOOR + bets * stake)
+    return np.concatenate(pieces)
 
 
-def sensitivity_levels(kappa: Array, least: Array, nu: Array, room: Array, factor: float) -> Array:
+def sensitivity_levels(kappa: Array, least: Array, nu: Array, budget: Array, factor: float) -> Array:
     """Return the largest t `[n, J]` that satisfies (*), lower by a hair; nan where none does.
 
-    kappa, least, nu `[n, A]`; least is (1 - w)^+; room `[J]` or `[n, J]` is C. (*) is convex and piecewise linear in t:
+    kappa, least, nu `[n, A]`; least is (1 - w)^+; budget `[J]` or `[n, J]` is C. (*) is convex and piecewise linear in t:
     Newton's steps from the right come down to its root, one breakpoint or more at a time. The root grows with C, so that each
     bet starts where the one with the next larger C has ended.
     """
@@ -148,12 +142,12 @@ def sensitivity_levels(kappa: Array, least: Array, nu: Array, room: Array, facto
     # Actions by decisions: sums over a few actions are several times as fast that way round.
     fill, floor, share = (np.ascontiguousarray(array.T) for array in (kappa, least, nu))
     cost = (share * floor).sum(axis=0)
-    rooms = np.broadcast_to(room, (len(nu), room.shape[-1]))
-    level = np.empty(rooms.shape)
-    order = np.argsort(-rooms[0], kind="stable") if len(nu) else np.arange(rooms.shape[1])  # the same for every decision
-    start = fill.max(axis=0, initial=0.0) + np.abs(rooms[:, order[0]]) + 1.0  # where every action has more than C
+    budgets = np.broadcast_to(budget, (len(nu), budget.shape[-1]))
+    level = np.empty(budgets.shape)
+    order = np.argsort(-budgets[0], kind="stable") if len(nu) else np.arange(budgets.shape[1])  # the same for every decision
+    start = fill.max(axis=0, initial=0.0) + np.abs(budgets[:, order[0]]) + 1.0  # where every action has more than C
     for j in order:
-        most = rooms[:, j]
+        most = budgets[:, j]
         beyond = np.maximum(floor - most, 0.0)
         target = most * (1.0 - SAFE) - cost - extra * (share * beyond).sum(axis=0)
         later = fill + (most - floor) + beyond  # from this t on an action has more than C
@@ -167,25 +161,25 @@ def _come_down(level: Array, fill: Array, later: Array, share: Array, target: Ar
 
     fill, later, share `[A, n]`.
     """
-    found = level.copy()
+    lowered = level.copy()
     rows = np.flatnonzero(target >= 0)
     for _ in range(2 * len(fill) + 2):
-        if rows.size < found.size:
+        if rows.size < lowered.size:
             nu, first, second = share[:, rows], fill[:, rows], later[:, rows]
         else:
             nu, first, second = share, fill, later
-        t = found[rows]
+        t = lowered[rows]
         reached, beyond = nu * (t > first), nu * (t > second)
         slope = reached.sum(axis=0) + extra * beyond.sum(axis=0)
         filled = (reached * (t - first)).sum(axis=0) + extra * (beyond * (t - second)).sum(axis=0)
         excess = filled - target[rows]
         over = excess > CLOSE * most[rows]
         if not over.any():
-            return found
+            return lowered
         rows = rows[over]
-        found[rows] -= excess[over] / slope[over]
-    found[rows] = -np.inf  # numbers too large for the steps to end: nothing beyond the least stake, which always satisfies (*)
-    return found
+        lowered[rows] -= excess[over] / slope[over]
+    lowered[rows] = -np.inf  # numbers too large for the steps to end: nothing beyond the least stake, which always satisfies (*)
+    return lowered
 
 
 def check_factor(factor: float) -> float:

@@ -26,7 +26,6 @@ from aegis.errors import RefusedError, SettingError
 from aegis.evidence.grid import Array, Grid
 
 NEWTON_STEPS = 64  # of Newton; about ten are taken
-
 LAST = 2.0**-50  # a step of this share of the mean is at the end of what numbers can tell
 
 
@@ -58,8 +57,8 @@ class WealthCurve:
                     "wrong"
                 )
             for start in (self._alone(threshold), low):  # the first may miss by rounding
-                if low <= start < high and (found := self._at(start))[0] >= threshold:
-                    return self._closed(threshold, *self._stepped(threshold, start, high, *found))
+                if low <= start < high and (at_start := self._at(start))[0] >= threshold:
+                    return self._closed(threshold, *self._stepped(threshold, start, high, *at_start))
             return low
 
     def _alone(self, threshold: float) -> float:
@@ -78,9 +77,9 @@ class WealthCurve:
             ahead = inside + ((wealth - threshold) / -slope if tangent else 0.5 * (outside - inside))
             if not inside < ahead < outside or (tangent and ahead - inside <= LAST * abs(inside)):
                 return inside, outside, inside
-            found = self._at(ahead)
-            if found[0] >= threshold:
-                inside, (wealth, slope) = ahead, found
+            at_ahead = self._at(ahead)
+            if at_ahead[0] >= threshold:
+                inside, (wealth, slope) = ahead, at_ahead
             else:
                 outside = ahead
                 if tangent:  # beyond, by rounding alone
@@ -88,7 +87,7 @@ class WealthCurve:
         return inside, outside, inside
 
     def _closed(self, threshold: float, inside: float, outside: float, near: float) -> float:
-        """Return the last certified float: looked for beside `near` first, in growing steps, then by halving."""
+        """Return the last certified float: search beside `near` first, in growing steps, then by halving."""
         upwards, step = near == inside, 2.0 * math.ulp(near)
         while outside - inside > step:
             inside, outside = self._narrowed(threshold, inside, outside, inside + step if upwards else outside - step)
@@ -115,67 +114,26 @@ class WealthCurve:
 
 
 UNIT = 2.0**32
-
 LARGEST = 2.0**30  # no single log-factor is allowed beyond this
-
 TOO_EXTREME = "a unit's factor is too extreme to be counted"
-
 SKETCH_UNITS_AT_ONCE = 2**13  # units whose logarithms are held in memory at once
 
 
-@dataclass(frozen=True, slots=True)
-class Sketch:
-    """n units and integer sums over the bets of a grid; a bet that lost everything is None for good."""
+Sums = tuple[int | None, ...]  # over units, one for each bet; None for a bet that lost everything
 
-    grid: Grid
-    count: int
-    sums: tuple[int | None, ...]
 
-    @classmethod
-    def empty(cls, grid: Grid) -> Sketch:
-        """Return the sketch of no units."""
-        return cls(grid, 0, (0,) * grid.bets.size)
+class LowerBound:
+    """The test of a mean by the wealth of bets against it, and the lower bound that inverts it."""
 
-    def add_values(self, values: Array) -> Sketch:
-        """Return the sketch after units with values `[k]` >= 0: the factor under bet g is 1 + g value."""
-        found = np.asarray(values, dtype=np.float64)
-        _check_values(found)
-        grown = [0] * self.grid.bets.size
-        for start in range(0, found.size, SKETCH_UNITS_AT_ONCE):
-            part = _floor_sums(np.log1p(self.grid.bets[:, None] * found[start : start + SKETCH_UNITS_AT_ONCE]))
-            grown = [a + b for a, b in zip(grown, part, strict=True)]
-        total = tuple(None if before is None else before + more for before, more in zip(self.sums, grown, strict=True))
-        return Sketch(self.grid, self.count + found.size, total)
+    __slots__ = ()
 
-    def add_factors(self, factors: Array) -> Sketch:
-        """Return the sketch after units whose factors `[k, J]` are given; a factor of 0 or nan kills its bet for good."""
-        found = np.asarray(factors, dtype=np.float64)
-        _check_factors(found, self.grid)
-        alive = np.asarray((found - 1.0 > -1.0).all(axis=0))  # so small that it cannot be told from 0 counts as 0; nan too
-        grown = [0] * self.grid.bets.size
-        for start in range(0, len(found), SKETCH_UNITS_AT_ONCE):
-            some = np.where(alive[:, None], found[start : start + SKETCH_UNITS_AT_ONCE].T, 1.0)
-            grown = [a + b for a, b in zip(grown, _floor_sums(np.log1p(some - 1.0)), strict=True)]
-        kept = zip(self.sums, grown, alive, strict=True)
-        total = tuple(None if before is None or not live else before + more for before, more, live in kept)
-        return Sketch(self.grid, self.count + len(found), total)
-
-    def merge(self, other: Sketch) -> Sketch:
-        """Return the sketch of both sets of units; exact, in any order. The grids must be the same."""
-        if self.grid.digest != other.grid.digest:
-            raise SettingError("sketches on different grids cannot be merged; they answer different questions")
-        sums = tuple(None if a is None or b is None else a + b for a, b in zip(self.sums, other.sums, strict=True))
-        return Sketch(self.grid, self.count + other.count, sums)
+    def curve(self) -> WealthCurve:
+        """Return the wealth as a function of the mean."""
+        raise NotImplementedError
 
     def log_wealth(self, mean: float) -> float:
         """Return the logarithm of the wealth against the hypothesis that the mean is at most `mean`."""
         return self.curve()(mean)
-
-    def curve(self) -> WealthCurve:
-        """Return the wealth as a function of the mean."""
-        alive = np.array([total is not None for total in self.sums])
-        logs = np.array([total / UNIT for total in self.sums if total is not None])
-        return WealthCurve(self.grid.log_weights[alive] + logs, self.grid.bets[alive], np.zeros(len(logs)), self.count)
 
     def certifies(self, mean: float, delta: float) -> bool:
         """Say whether the mean is certified to be above `mean` at risk delta; the same test that `lower` inverts."""
@@ -190,6 +148,51 @@ class Sketch:
         return self.curve().lower(math.log(1.0 / check_delta(delta)), low, high)
 
 
+@dataclass(frozen=True, slots=True)
+class Sketch(LowerBound):
+    """n units and integer sums over the bets of a grid; a bet that lost everything is None for good."""
+
+    grid: Grid
+    count: int
+    sums: Sums
+
+    @classmethod
+    def empty(cls, grid: Grid) -> Sketch:
+        """Return the sketch of no units."""
+        return cls(grid, 0, (0,) * grid.bets.size)
+
+    def add_values(self, values: Array) -> Sketch:
+        """Return the sketch after units with values `[k]` >= 0: the factor under bet g is 1 + g value."""
+        checked = check_values(values)
+        sums = self.sums
+        for start in range(0, checked.size, SKETCH_UNITS_AT_ONCE):
+            sums = _plus(sums, _floor_sums(np.log1p(self.grid.bets[:, None] * checked[start : start + SKETCH_UNITS_AT_ONCE])))
+        return Sketch(self.grid, self.count + checked.size, sums)
+
+    def add_factors(self, factors: Array) -> Sketch:
+        """Return the sketch after units whose factors `[k, J]` are given; a factor of 0 or nan kills its bet for good."""
+        checked = np.asarray(factors, dtype=np.float64)
+        _check_factors(checked, self.grid)
+        alive = np.asarray((checked - 1.0 > -1.0).all(axis=0))  # a factor that rounding makes equal to 0 counts as 0; so does nan
+        sums = tuple(total if live else None for total, live in zip(self.sums, alive, strict=True))
+        for start in range(0, len(checked), SKETCH_UNITS_AT_ONCE):
+            some = np.where(alive[:, None], checked[start : start + SKETCH_UNITS_AT_ONCE].T, 1.0)
+            sums = _plus(sums, _floor_sums(np.log1p(some - 1.0)))
+        return Sketch(self.grid, self.count + len(checked), sums)
+
+    def merge(self, other: Sketch) -> Sketch:
+        """Return the sketch of both sets of units; exact, in any order. The grids must be the same."""
+        if self.grid.digest != other.grid.digest:
+            raise SettingError("sketches on different grids cannot be merged; they answer different questions")
+        return Sketch(self.grid, self.count + other.count, _plus(self.sums, other.sums))
+
+    def curve(self) -> WealthCurve:
+        """Return the wealth as a function of the mean."""
+        alive = np.array([total is not None for total in self.sums])
+        logs = np.array([total / UNIT for total in self.sums if total is not None])
+        return WealthCurve(self.grid.log_weights[alive] + logs, self.grid.bets[alive], np.zeros(len(logs)), self.count)
+
+
 def check_delta(delta: float) -> float:
     """Return delta if it is a risk: above 0 and below 1."""
     if not (math.isfinite(delta) and 0 < delta < 1):
@@ -197,19 +200,19 @@ def check_delta(delta: float) -> float:
     return delta
 
 
-def unit_logs(grid: Grid, found: Array) -> list[tuple[int | None, ...]]:
+def unit_logs(grid: Grid, units: Array) -> list[tuple[int | None, ...]]:
     """Return what each unit adds to the sums of a sketch, one number per bet, from values `[k]` or factors `[k, J]`.
 
     None kills the bet. Adding them one by one is the same as `add_values` or `add_factors` of all units, except that a
     factor of 0 kills its bet from that unit on.
     """
-    values = np.asarray(found, dtype=np.float64)
+    values = np.asarray(units, dtype=np.float64)
     if values.ndim == 1:
-        _check_values(values)
+        check_values(values)
         alive, logs = np.ones((values.size, grid.bets.size), dtype=np.bool_), np.log1p(grid.bets * values[:, None])
     else:
         _check_factors(values, grid)
-        alive = values - 1.0 > -1.0  # so small that it cannot be told from 0 counts as 0; a nan is not above 0
+        alive = values - 1.0 > -1.0  # a factor that rounding makes equal to 0 counts as 0; so does nan
         logs = np.log1p(np.where(alive, values, 1.0) - 1.0)
     if logs.size and np.abs(logs).max() > LARGEST:
         raise RefusedError(TOO_EXTREME)
@@ -222,31 +225,39 @@ def unit_logs(grid: Grid, found: Array) -> list[tuple[int | None, ...]]:
     ]
 
 
-def _check_values(found: Array) -> None:
-    if not (np.isfinite(found).all() and (found >= 0).all()):
-        bad = int(np.argmax(~(np.isfinite(found) & (found >= 0))))
-        raise RefusedError(f"unit {bad}: a unit's value is a finite number from 0, found {found[bad]}")
+def check_values(values: Array) -> Array:
+    """Return the values `[k]` of units as floats; RefusedError unless they are finite numbers from 0."""
+    checked = np.asarray(values, dtype=np.float64)
+    if checked.size and not (checked.min() >= 0 and checked.max() < np.inf):
+        bad = int(np.argmax(~(np.isfinite(checked) & (checked >= 0))))
+        raise RefusedError(f"unit {bad}: a unit's value is a finite number from 0, found {checked[bad]}")
+    return checked
 
 
-def _check_factors(found: Array, grid: Grid) -> None:
-    if found.ndim != 2 or found.shape[1] != grid.bets.size:
-        raise SettingError(f"factors have one column per bet: expected {grid.bets.size}, found shape {found.shape}")
-    if (found < 0).any() or np.isposinf(found).any():
+def _check_factors(factors: Array, grid: Grid) -> None:
+    if factors.ndim != 2 or factors.shape[1] != grid.bets.size:
+        raise SettingError(f"factors have one column per bet: expected {grid.bets.size}, found shape {factors.shape}")
+    if (factors < 0).any() or np.isposinf(factors).any():
         raise RefusedError("a unit's factor is a finite number from 0")
 
 
-def _floor_sums(logs: Array) -> list[int]:
+def _plus(one: Sums, other: Sums) -> Sums:
+    """Return the sums of two sets of units; a bet that lost everything stays None."""
+    return tuple(None if a is None or b is None else a + b for a, b in zip(one, other, strict=True))
+
+
+def _floor_sums(logs: Array) -> Sums:
     """Return the sums `[J]` over each row of logs `[J, k]`, k <= AT_ONCE, in units of 2^-32, each log rounded down."""
     if logs.size and np.abs(logs).max() > LARGEST:
         raise RefusedError(TOO_EXTREME)
     whole = np.floor(logs * UNIT).astype(np.int64)
     # Terms of up to 2^62 would overflow when added, so their halves are added apart.
     high, low = (whole >> 32).sum(axis=1), (whole & 0xFFFFFFFF).sum(axis=1)
-    return [(int(a) << 32) + int(b) for a, b in zip(high, low, strict=True)]
+    return tuple((int(a) << 32) + int(b) for a, b in zip(high, low, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class Blend:
+class Blend(LowerBound):
     """Sketches of the same units, each with the offset by which its values were lifted: values x + offset, claims about x."""
 
     sketches: tuple[Sketch, ...]
@@ -264,24 +275,12 @@ class Blend:
         """Return the number of units."""
         return self.sketches[0].count
 
-    def log_wealth(self, mean: float) -> float:
-        """Return the logarithm of the average wealth against the hypothesis that the mean is at most `mean`."""
-        return self.curve()(mean)
-
     def curve(self) -> WealthCurve:
         """Return the average wealth as a function of the mean."""
         curves = [sketch.curve() for sketch in self.sketches]
         offsets = [np.full(curve.logs.size, offset) for curve, offset in zip(curves, self.offsets, strict=True)]
         logs = np.concatenate([curve.logs for curve in curves]) - math.log(len(curves))
         return WealthCurve(logs, np.concatenate([curve.bets for curve in curves]), np.concatenate(offsets), self.count)
-
-    def certifies(self, mean: float, delta: float) -> bool:
-        """Say whether the mean is certified to be above `mean` at risk delta; the same test that `lower` inverts."""
-        return self.log_wealth(mean) >= math.log(1.0 / check_delta(delta))
-
-    def lower(self, delta: float, low: float, high: float) -> float:
-        """Return the largest mean in [low, high] that is certified to be exceeded, rounded down; see `Sketch.lower`."""
-        return self.curve().lower(math.log(1.0 / check_delta(delta)), low, high)
 
     def units_needed(self, mean: float, delta: float) -> int | None:
         """Return how many units in all it would take to certify `mean` if evidence went on growing as so far; an estimate.

@@ -1,4 +1,4 @@
-"""Many units in little memory, and units one at a time: counts in fine bins, or a short queue, from which a sketch follows.
+"""Many units in little memory: counts in fine bins, from which a sketch follows.
 
 `log1p(g x)` is concave in x, so inside a bin it lies above the chord between the bin's ends: the number of units in a bin
 and how far they lie into it give a lower bound of their sum under every bet. With 256 bins per octave it is at most 2e-6
@@ -8,25 +8,20 @@ bound.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from aegis.errors import RefusedError
 from aegis.evidence.grid import Array, Grid
-from aegis.evidence.sketch import SKETCH_UNITS_AT_ONCE, UNIT, Sketch
+from aegis.evidence.sketch import UNIT, Sketch, check_values
 
 TALLY_BINS = 256  # per octave
-
 TALLY_LOWEST, TALLY_HIGHEST = -40, 40  # octaves; smaller values count as 0, larger ones as the largest
 
 # The distance from the smallest to the largest value that a tally holds.
 TALLY_DISTANCE = 2.0**31
-
 TALLY_UNITS_AT_ONCE = 2**20  # units whose distances are added in floating point, exactly: 2^20 times 2^31 is below 2^53
-
 SAFE = 1e-13  # relative; covers the rounding of the last sum
 
 
@@ -47,13 +42,10 @@ class Tally:
 
     def add(self, values: Array) -> None:
         """Add units with values `[k]`; RefusedError unless they are finite numbers from 0."""
-        found = np.asarray(values, dtype=np.float64)
-        if found.size and not (found.min() >= 0 and found.max() < np.inf):
-            bad = int(np.argmax(~(np.isfinite(found) & (found >= 0))))
-            raise RefusedError(f"unit {bad}: a unit's value is a finite number from 0, found {found[bad]}")
-        for start in range(0, found.size, TALLY_UNITS_AT_ONCE):
-            self._add(found[start : start + TALLY_UNITS_AT_ONCE])
-        self.count += found.size
+        checked = check_values(values)
+        for start in range(0, checked.size, TALLY_UNITS_AT_ONCE):
+            self._add(checked[start : start + TALLY_UNITS_AT_ONCE])
+        self.count += checked.size
 
     def merge(self, other: Tally) -> Tally:
         """Return the tally of both sets of units; exact, in any order."""
@@ -72,46 +64,11 @@ class Tally:
         return Sketch(grid, self.count, tuple(sums))
 
     def _add(self, values: Array) -> None:
-        kept = values[values >= 2.0**TALLY_LOWEST]
-        mantissa, exponent = np.frexp(np.minimum(kept, np.nextafter(2.0**TALLY_HIGHEST, 0.0)))
+        counted = values[values >= 2.0**TALLY_LOWEST]
+        mantissa, exponent = np.frexp(np.minimum(counted, np.nextafter(2.0**TALLY_HIGHEST, 0.0)))
         place = (2.0 * mantissa - 1.0) * TALLY_BINS
         whole = place.astype(np.int64)
         index = (exponent.astype(np.int64) - 1 - TALLY_LOWEST) * TALLY_BINS + whole
         self.numbers += np.bincount(index, minlength=self.numbers.size)
         distance = np.floor((place - whole) * TALLY_DISTANCE)
         self.distances += np.bincount(index, weights=distance, minlength=self.distances.size).astype(np.int64)
-
-
-class SketchStream:
-    """Units with values from 0, added as they come; `lower` holds at every look, with one risk for all looks together.
-
-    The grid of bets is placed before the first unit: by earlier units, which are not added, or by a guess.
-    """
-
-    def __init__(self, grid: Grid) -> None:
-        self._sketch = Sketch.empty(grid)
-        self._waiting: list[float] = []
-
-    def add(self, value: float) -> None:
-        """Add a unit."""
-        if not 0.0 <= value < math.inf:
-            raise RefusedError(f"unit {self.count}: a unit's value is a finite number from 0, found {value}")
-        self._waiting.append(value)
-        if len(self._waiting) == SKETCH_UNITS_AT_ONCE:
-            self.sketch()
-
-    @property
-    def count(self) -> int:
-        """Return the number of units."""
-        return self._sketch.count + len(self._waiting)
-
-    def sketch(self) -> Sketch:
-        """Return the sketch of all units so far."""
-        if self._waiting:
-            self._sketch = self._sketch.add_values(np.array(self._waiting))
-            self._waiting.clear()
-        return self._sketch
-
-    def lower(self, delta: float, low: float, high: float) -> float:
-        """Return the largest mean in [low, high] that is certified to be exceeded; see `Sketch.lower`."""
-        return self.sketch().lower(delta, low, high)

@@ -22,6 +22,7 @@ inner actions of (u_2 mu_1 - w_2 pi_1)^+. A broken cap leaves a negative right s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,8 +32,9 @@ from aegis.errors import RefusedError
 from aegis.evidence.grid import FLOOR, Array
 
 SUM_TOLERANCE = 1e-6
-
 AT_ONCE = 2**22  # comparisons held in memory at once
+
+Index = npt.NDArray[np.integer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,9 @@ def water_filled_factors(
     stakes: Stakes,
     logging: Array,
     prediction: Array,
-    action: npt.NDArray[np.integer],
+    action: Index,
     reward: Array,
     bets: Array,
-    floor: float = FLOOR,
 ) -> Array:
     """Return the factors E `[n, J]` of n decisions under J bets.
 
@@ -76,34 +77,32 @@ def water_filled_factors(
     reward lies outside [0, 1].
     """
     check_decisions(logging, action, reward)
-    size = max(1, AT_ONCE // (logging.shape[1] * bets.size))
-    pieces = [
-        _factors(stakes, logging, prediction, action, reward, bets, floor, slice(start, start + size))
-        for start in range(0, max(1, len(logging)), size)
-    ]
-    return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+    return _factors(stakes, np.ones((1, bets.size)), logging, prediction, action, reward, bets)
 
 
 def _factors(
-    stakes: Stakes,
-    logging: Array,
-    prediction: Array,
-    action: npt.NDArray[np.integer],
-    reward: Array,
-    bets: Array,
-    floor: float,
-    part: slice,
+    stakes: Stakes, budget: Array, logging: Array, prediction: Array, action: Index, reward: Array, bets: Array
 ) -> Array:
-    z, nu, guess = stakes.weights[part], logging[part], np.clip(prediction[part], 0.0, 1.0)
-    up, down = np.maximum(z, 0.0), np.maximum(-z, 0.0)
-    kappa = up * guess + down * (1.0 - guess)
-    target = (1.0 - floor) / bets - stakes.worst[part][:, None]
-    level = water_levels(kappa, nu, target)
-    rows = np.arange(len(nu))
-    taken, r = action[part], reward[part]
-    earned = up[rows, taken] * r + down[rows, taken] * (1.0 - r)
-    stake = np.maximum(level - kappa[rows, taken][:, None], 0.0) + earned[:, None]
-    return np.where(target >= 0, floor + bets * stake, np.nan)
+    """Return the factors `[n, J]`, a few decisions at a time; budget `[n, J]` or `[1, J]`: the whole stake, floor included."""
+    budgets = np.broadcast_to(budget, (len(logging), bets.size))
+    pieces = []
+    for part in chunks(len(logging), logging.shape[1] * bets.size):
+        z, guess = stakes.weights[part], np.clip(prediction[part], 0.0, 1.0)
+        up, down = np.maximum(z, 0.0), np.maximum(-z, 0.0)
+        kappa = up * guess + down * (1.0 - guess)
+        target = (budgets[part] - FLOOR) / bets - stakes.worst[part][:, None]
+        level = water_levels(kappa, logging[part], np.where(np.isnan(target), -1.0, target))
+        rows, taken, r = np.arange(len(z)), action[part], reward[part]
+        earned = up[rows, taken] * r + down[rows, taken] * (1.0 - r)
+        stake = np.maximum(level - kappa[rows, taken][:, None], 0.0) + earned[:, None]
+        pieces.append(np.where(target >= 0, FLOOR + bets * stake, np.nan))
+    return np.concatenate(pieces)
+
+
+def chunks(rows: int, each: int, most: int | None = None) -> Iterator[slice]:
+    """Yield slices of rows with `each` numbers per row, so that at most `most` numbers are in memory; one slice if no rows."""
+    size = max(1, (AT_ONCE if most is None else most) // each)
+    return (slice(start, start + size) for start in range(0, max(1, rows), size))
 
 
 def water_levels(kappa: Array, nu: Array, target: Array) -> Array:
@@ -138,7 +137,7 @@ def _lowered(level: Array, kappa: Array, nu: Array, target: Array, mass: Array) 
     return level
 
 
-def check_decisions(logging: Array, action: npt.NDArray[np.integer], reward: Array) -> None:
+def check_decisions(logging: Array, action: Index, reward: Array) -> None:
     """Raise RefusedError if a taken action has nu = 0, if nu does not sum to one, or if a reward lies outside [0, 1]."""
     rows = np.arange(len(logging))
     total = np.abs(logging.sum(axis=1) - 1.0) > SUM_TOLERANCE
@@ -154,8 +153,6 @@ def check_decisions(logging: Array, action: npt.NDArray[np.integer], reward: Arr
         raise RefusedError(f"decision {place}: a reward lies outside its declared range (rescaled {reward[place]})")
 
 
-Index = npt.NDArray[np.integer]
-
 HAIR = 1.0 + 5e-10
 
 
@@ -170,7 +167,7 @@ class InnerLimits:
         """Return what an outer action must leave for the worst case below it, given mu and pi (or u and w) `[n, A]`.
 
         A hair more than needed, so that rounding at the inner level does not break a cap that binds, nor a bet on an outer
-        action that the candidate hardly takes. The largest bet has room for it.
+        action that the candidate hardly takes. The largest bet can afford it.
         """
         if self.step < 1.0:
             return np.maximum((comparator - (1.0 - self.step) * candidate) * HAIR, 0.0)
@@ -190,13 +187,11 @@ class LoggedChoice:
     def taken(self, distribution: Array) -> Array:
         """Return the ratio `[n]` of a distribution to the logging one at the actions taken."""
         rows = np.arange(len(self.action))
-        found: Array = distribution[rows, self.action] / self.logging[rows, self.action]
-        return found
+        ratio: Array = distribution[rows, self.action] / self.logging[rows, self.action]
+        return ratio
 
 
-def outer_stakes(
-    outer: LoggedChoice, under_candidate: Array, under_comparator: Array, inner: InnerLimits, bets: Array, floor: float = FLOOR
-) -> Array:
+def outer_stakes(outer: LoggedChoice, under_candidate: Array, under_comparator: Array, inner: InnerLimits, bets: Array) -> Array:
     """Return B `[n, J]` at the outer actions taken; nan where a bet cannot be afforded.
 
     under_candidate, under_comparator `[n, A]`: modelled mean reward in [0, 1] below each outer action, with the inner
@@ -209,16 +204,13 @@ def outer_stakes(
     tau = inner.needs(u, w)
     kappa = np.where(logged, tau + w * np.clip(under_candidate, 0, 1) - u * np.clip(under_comparator, 0, 1), 0.0)
     worst = inner.needs(outer.comparator, outer.candidate).sum(axis=1)
-    rows = np.arange(len(nu))
     pieces = []
-    size = max(1, AT_ONCE // (nu.shape[1] * bets.size))
-    for start in range(0, max(1, len(nu)), size):
-        part = slice(start, start + size)
-        target = (1.0 - floor) / bets - worst[part][:, None]
+    for part in chunks(len(nu), nu.shape[1] * bets.size):
+        target = (1.0 - FLOOR) / bets - worst[part][:, None]
         level = water_levels(kappa[part], outer.logging[part], target)
-        here, taken = rows[part], outer.action[part]
-        left = tau[here, taken][:, None] + np.maximum(level - kappa[here, taken][:, None], 0.0)
-        pieces.append(np.where(target >= 0, floor + bets * left, np.nan))
+        taken = np.arange(len(target)), outer.action[part]
+        left = tau[part][taken][:, None] + np.maximum(level - kappa[part][taken][:, None], 0.0)
+        pieces.append(np.where(target >= 0, FLOOR + bets * left, np.nan))
     return np.concatenate(pieces)
 
 
@@ -230,7 +222,6 @@ def inner_factors(
     prediction: Array,
     reward: Array,
     bets: Array,
-    floor: float = FLOOR,
 ) -> Array:
     """Return the factors E `[n, J]` of inner decisions.
 
@@ -238,23 +229,6 @@ def inner_factors(
     prediction `[n, A]` and reward `[n]` in [0, 1].
     """
     check_decisions(inner.logging, inner.action, reward)
-    logged = inner.logging > 0
-    nu = np.where(logged, inner.logging, 1.0)
     pi, mu = candidate_above[:, None] * inner.candidate, comparator_above[:, None] * inner.comparator
-    z = np.where(logged, (pi - mu) / nu, 0.0)
-    up, down = np.maximum(z, 0.0), np.maximum(-z, 0.0)
-    guess = np.clip(prediction, 0.0, 1.0)
-    kappa = up * guess + down * (1.0 - guess)
-    worst = np.maximum(mu - pi, 0.0).sum(axis=1)
-    rows = np.arange(len(nu))
-    earned = up[rows, inner.action] * reward + down[rows, inner.action] * (1.0 - reward)
-    pieces = []
-    size = max(1, AT_ONCE // (nu.shape[1] * bets.size))
-    for start in range(0, max(1, len(nu)), size):
-        part = slice(start, start + size)
-        target = (stakes[part] - floor) / bets - worst[part][:, None]
-        level = water_levels(kappa[part], inner.logging[part], np.where(np.isnan(target), -1.0, target))
-        here, taken = rows[part], inner.action[part]
-        stake = np.maximum(level - kappa[here, taken][:, None], 0.0) + earned[part][:, None]
-        pieces.append(np.where(target >= 0, floor + bets * stake, np.nan))
-    return np.concatenate(pieces)
+    own = gain_stakes(pi, mu, inner.logging)
+    return _factors(own, stakes, inner.logging, prediction, inner.action, reward, bets)

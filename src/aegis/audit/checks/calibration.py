@@ -23,23 +23,22 @@ import numpy as np
 from scipy.special import logsumexp
 
 from aegis.audit.action_bins import ActionHalves
-from aegis.audit.batch_view import BatchView, Mask
-from aegis.audit.betting import plus
+from aegis.audit.batch_view import BatchView
 from aegis.audit.checks.base import Thinning
-from aegis.audit.slices import Cut, SliceCells, count_actions, group_cuts, sum_rows
+from aegis.audit.slices import Cut, Mask, SliceCells, count_actions, group_cuts, sum_rows
+from aegis.audit.sums import Sums, merged
 from aegis.evidence import SHORT_STAKES, WEIGHT_STAKES, log_mean_wealth, low_weight_logs, moment_evidence, weight_logs
 from aegis.problem import Actions, AnyArray, Array, Level, LevelTable, Rows
 
 ORDERS = np.arange(1, 5)
-
-MOST_DECISIONS = 2**19  # of a level that are all looked at; then some batches only
+MOST_DECISIONS = 2**19  # of a level that are all read; then some batches only
 
 
 @dataclass(frozen=True, slots=True)
 class SliceEvidence:
-    """Evidence against the propensities of one action in one slice: its logarithm, and how often was what.
+    """Evidence against the propensities of one action in one slice: its logarithm, and counts.
 
-    found: how often the action was taken; expected: how often the propensities say, nan if only the taken one's is known.
+    taken: how often the action was taken; expected: how often the propensities say, nan if only the taken one's is known.
     mean_weight: mean of its weights where it was available; 1 is expected. spread: standard error of that mean.
     """
 
@@ -48,7 +47,7 @@ class SliceEvidence:
     where: str
     log_evidence: float
     decisions: float
-    found: float
+    taken: float
     expected: float
     mean_weight: float
     spread: float
@@ -59,18 +58,20 @@ class SliceEvidence:
         return f"{self.action}{f' where {self.where}' if self.where else ''}"
 
 
-class LevelCalibration:
+class LevelCalibration(Sums):
     """Sums that the evidence about one level is made of; they add up over batches in any order."""
+
+    adds = ("_full", "_taken")
 
     def __init__(self, level: Level, cuts: tuple[Cut, ...]) -> None:
         self.level = level
         self.groups = group_cuts(cuts, level.actions.count)
         self._thinning = Thinning(MOST_DECISIONS)
-        self._full: list[_FullSums] = []
-        self._taken: list[_TakenSums] = []
+        self._full: dict[int, _FullSums] = {}
+        self._taken: dict[int, _TakenSums] = {}
 
     def part(self, view: BatchView) -> BatchView | None:
-        """Return what to add of a batch, None if nothing; asked once for each batch."""
+        """Return the part of a batch to add, None for nothing; call it once for each batch."""
         return self._thinning.part(view, self.level.name)
 
     def add(self, table: LevelTable, rows: Rows, fresh: Mask, share: Array | None = None) -> None:
@@ -80,38 +81,30 @@ class LevelCalibration:
         """
         known = np.isfinite(table.mu_taken) & (table.mu_taken > 0)
         if not known.all():
-            kept = np.flatnonzero(known)
-            table = table.take(kept, table.parent[kept])
-            rows, fresh = {name: values[kept] for name, values in rows.items()}, fresh[kept]
-            share = None if share is None else share[kept]
+            usable = np.flatnonzero(known)
+            table = table.take(usable, table.parent[usable])
+            rows, fresh = {name: values[usable] for name, values in rows.items()}, fresh[usable]
+            share = None if share is None else share[usable]
         if not len(table):
             return
         if table.mu_full is not None:
-            self._full = self._full or [_FullSums(self.level, group) for group in self.groups]
+            self._full = self._full or {place: _FullSums(self.level, group) for place, group in enumerate(self.groups)}
             powers = _powers(table.mu_full)
-            for sums in self._full:
-                sums.add(table, powers, sums.cells.codes(rows, fresh), share)
+            for full in self._full.values():
+                full.add(table, powers, full.cells.codes(rows, fresh), share)
         else:
-            self._taken = self._taken or [_TakenSums(self.level, group) for group in self.groups]
+            self._taken = self._taken or {place: _TakenSums(self.level, group) for place, group in enumerate(self.groups)}
             logs, short = weight_logs(1.0 / table.mu_taken), self._short(table.mu_taken)
-            for taken in self._taken:
+            for taken in self._taken.values():
                 taken.add(table, logs, short, taken.cells.codes(rows, fresh), share)
-
-    def merge(self, other: LevelCalibration) -> None:
-        """Add the sums of another, with the same cuts."""
-        for full, more in zip(self._full, other._full, strict=False):
-            full.merge(more)
-        for taken, further in zip(self._taken, other._taken, strict=False):
-            taken.merge(further)
-        self._full, self._taken = self._full or other._full, self._taken or other._taken
 
     def slices(self, batches: int | None = None) -> list[SliceEvidence]:
         """Return the evidence of every action in every slice.
 
         batches: in which a cluster occurs at most, if each cluster is one bet; None if each decision is.
         """
-        sums: list[_FullSums | _TakenSums] = [*self._full, *self._taken]
-        return [found for part in sums for found in part.slices(batches)]
+        sums: list[_CellSums] = [*self._full.values(), *self._taken.values()]
+        return [part for own in sums for part in own.slices(batches)]
 
     def _short(self, mu: Array) -> Array | None:
         least = None if self.level.propensity is None else self.level.propensity.least
@@ -121,75 +114,84 @@ class LevelCalibration:
         return low_weight_logs(np.minimum(1.0 / mu, 1.0 / least), 1.0 / least)
 
 
-class _FullSums:
-    """Power sums of surprises `[4, A, C]` and counts `[A, C]`, by action and cell. shared: sums times shares in clusters."""
+class _CellSums(Sums):
+    """Sums by action and cell `[A, C]`, and the evidence of every action in every slice of cells."""
 
     def __init__(self, level: Level, cells: SliceCells) -> None:
-        actions = level.actions.count
         self.level, self.cells = level, cells
-        self.sums = np.zeros((4, actions, cells.count))
+        self.taken = np.zeros((level.actions.count, cells.count))
+
+    def figures(self, cells: Array, batches: int | None) -> tuple[Array, ...]:
+        """Return the fields of `SliceEvidence` from `log_evidence` on, each `[A, S]`; cells `[C, S]`: those of each slice."""
+        raise NotImplementedError
+
+    def slices(self, batches: int | None) -> list[SliceEvidence]:
+        """Return the evidence, slice by slice; batches: as in `LevelCalibration.slices`."""
+        slices = self.cells.slices()
+        cells = np.stack([members for _, members in slices], axis=1).astype(np.float64)
+        figures = np.stack(np.broadcast_arrays(*self.figures(cells, batches)), axis=-1)
+        actions = self.level.actions
+        names = [f"{actions.column} = {value}" for value in actions.values]
+        return [
+            SliceEvidence(self.level.name, name, where, *figures[action, place].tolist())
+            for place, (where, _) in enumerate(slices)
+            for action, name in enumerate(names)
+        ]
+
+
+class _FullSums(_CellSums):
+    """Power sums of surprises `[4, A, C]`, and decisions `[C]`. shared: the sums times shares in clusters."""
+
+    adds = ("sums", "shared", "taken", "decisions")
+
+    def __init__(self, level: Level, cells: SliceCells) -> None:
+        super().__init__(level, cells)
+        self.sums = np.zeros((4, *self.taken.shape))
         self.shared: Array | None = None
-        self.taken = np.zeros((actions, cells.count))
         self.decisions = np.zeros(cells.count)
 
     def add(self, table: LevelTable, powers: list[Array], code: AnyArray, share: Array | None) -> None:
-        actions, count = self.sums.shape[1:]
+        actions, count = self.taken.shape
         self.sums += self._surprises(table, powers, code)
         if share is not None:
-            found = self._surprises(table, [power * share[:, None] for power in powers], code, share)
-            self.shared = found if self.shared is None else self.shared + found
+            weighted = [power * share[:, None] for power in powers]
+            self.shared = merged(self.shared, self._surprises(table, weighted, code, share))
         self.taken += count_actions(table.action, code, actions, count)
         self.decisions += np.bincount(code, minlength=count)
 
     def _surprises(self, table: LevelTable, powers: list[Array], code: AnyArray, share: Array | float = 1.0) -> Array:
         """Return power sums `[4, A, C]` of surprises, times the shares that the powers are multiplied by."""
-        actions, count = self.sums.shape[1:]
-        mu, found = table.mu_taken, np.zeros_like(self.sums)
+        actions, count = self.taken.shape
+        mu, sums = table.mu_taken, np.zeros_like(self.sums)
         for order, power in zip(ORDERS, powers, strict=True):
             everywhere = (-1.0) ** order * sum_rows(power, code, count).T
-            found[order - 1] = everywhere + count_actions(
-                table.action, code, actions, count, share * ((1.0 - mu) ** order - (-mu) ** order)
-            )
-        return found
+            at_taken = share * ((1.0 - mu) ** order - (-mu) ** order)
+            sums[order - 1] = everywhere + count_actions(table.action, code, actions, count, at_taken)
+        return sums
 
-    def merge(self, other: _FullSums) -> None:
-        self.sums = self.sums + other.sums
-        self.shared = plus(self.shared, other.shared)
-        self.taken = self.taken + other.taken
-        self.decisions = self.decisions + other.decisions
-
-    def slices(self, batches: int | None) -> list[SliceEvidence]:
-        words, cells = _membership(self.cells)
-        sums, taken, decisions = self.sums @ cells, self.taken @ cells, self.decisions @ cells
+    def figures(self, cells: Array, batches: int | None) -> tuple[Array, ...]:
+        sums, taken = self.sums @ cells, self.taken @ cells
         evidence = moment_evidence(sums if batches is None or self.shared is None else self.shared @ cells / batches)
-        found: list[SliceEvidence] = []
-        for index, where in enumerate(words):
-            for place in range(taken.shape[0]):
-                number = float(taken[place, index])
-                expected = float(number - sums[0, place, index])
-                mean = number / expected if expected > 0 else np.nan
-                error = float(np.sqrt(sums[1, place, index]) / expected) if expected > 0 else np.nan
-                counts = (float(decisions[index]), number, expected, mean, error)
-                log = float(evidence[place, index])
-                found.append(SliceEvidence(self.level.name, _named(self.level, place), where, log, *counts))
-        return found
+        expected = taken - sums[0]
+        positive = np.where(expected > 0, expected, np.nan)
+        return evidence, self.decisions @ cells, taken, expected, taken / positive, np.sqrt(sums[1]) / positive
 
 
-class _TakenSums:
+class _TakenSums(_CellSums):
     """Sums over the decisions in which an action was taken, and counts of those in which it could have been, `[A, C]`.
 
     A decision that took another action contributes the same factor to every bet, so that counting it is enough. shared: the
     same, with each decision counted by its share in a cluster.
     """
 
+    adds = ("logs", "taken", "available", "weights", "shared")
+
     def __init__(self, level: Level, cells: SliceCells) -> None:
-        actions = level.actions.count
-        self.level, self.cells = level, cells
-        self.logs = np.zeros((WEIGHT_STAKES.size, actions, cells.count))
-        self.short: Array | None = np.zeros((SHORT_STAKES.size, actions, cells.count))
-        self.taken = np.zeros((actions, cells.count))
-        self.available = np.zeros((actions, cells.count))
-        self.weights = np.zeros((2, actions, cells.count))
+        super().__init__(level, cells)
+        self.logs = np.zeros((WEIGHT_STAKES.size, *self.taken.shape))
+        self.short: Array | None = np.zeros((SHORT_STAKES.size, *self.taken.shape))
+        self.available = np.zeros(self.taken.shape)
+        self.weights = np.zeros((2, *self.taken.shape))
         self.shared: _TakenSums | None = None
 
     def add(self, table: LevelTable, logs: Array, short: Array | None, code: AnyArray, share: Array | None) -> None:
@@ -218,30 +220,15 @@ class _TakenSums:
         self.weights[1] += count_actions(table.action, code, actions, count, inverse * inverse)
 
     def merge(self, other: _TakenSums) -> None:
-        self.logs = self.logs + other.logs
+        super().merge(other)
         self.short = None if self.short is None or other.short is None else self.short + other.short
-        self.taken = self.taken + other.taken
-        self.available = self.available + other.available
-        self.weights = self.weights + other.weights
-        if self.shared is not None and other.shared is not None:
-            self.shared.merge(other.shared)
-        self.shared = self.shared or other.shared
 
-    def slices(self, batches: int | None) -> list[SliceEvidence]:
-        words, cells = _membership(self.cells)
-        taken, available = self.taken @ cells, self.available @ cells
+    def figures(self, cells: Array, batches: int | None) -> tuple[Array, ...]:
+        available, (total, squares) = self.available @ cells, self.weights @ cells
         evidence = self._evidence(cells) if batches is None or self.shared is None else self.shared._evidence(cells / batches)
-        first, second = self.weights @ cells
-        found: list[SliceEvidence] = []
-        for index, where in enumerate(words):
-            for place in range(taken.shape[0]):
-                number, total = float(available[place, index]), float(first[place, index])
-                mean = total / number if number else np.nan
-                spread = np.sqrt(max(float(second[place, index]) - 2 * total + number, 0.0)) / number if number else np.nan
-                counts = (number, float(taken[place, index]), np.nan, mean, float(spread))
-                log = float(evidence[place, index])
-                found.append(SliceEvidence(self.level.name, _named(self.level, place), where, log, *counts))
-        return found
+        number = np.where(available > 0, available, np.nan)
+        spread = np.sqrt(np.maximum(squares - 2 * total + available, 0.0)) / number
+        return evidence, available, self.taken @ cells, np.asarray(np.nan), total / number, spread
 
     def _evidence(self, cells: Array) -> Array:
         elsewhere = (self.available - self.taken) @ cells
@@ -253,19 +240,9 @@ class _TakenSums:
         return np.asarray(np.logaddexp(above, below) - np.log(2.0))
 
 
-def _membership(cells: SliceCells) -> tuple[list[str], Array]:
-    """Return the slices in words, and which cells `[C, S]` are in each."""
-    slices = cells.slices()
-    return [words for words, _ in slices], np.stack([members for _, members in slices], axis=1).astype(np.float64)
-
-
 def _powers(values: Array) -> list[Array]:
     square = values * values
     return [values, square, square * values, square * square]
-
-
-def _named(level: Level, place: int) -> str:
-    return f"{level.actions.column} = {level.actions.values[place]}"
 
 
 Columns = TypeVar("Columns", Array, Mask)
@@ -273,34 +250,30 @@ Columns = TypeVar("Columns", Array, Mask)
 SIDES = ("in the same half as the context", "in the other half")
 
 
-class ContextLeans:
+class ContextLeans(Sums):
     """Evidence about one level: for each context that is a number, whether actions lean to its side."""
+
+    adds = ("sides",)
 
     def __init__(self, halves: ActionHalves, cuts: tuple[Cut, ...]) -> None:
         self.halves = halves
-        self.cuts = tuple(cut for cut in cuts if not cut.values)
-        self.found = [LevelCalibration(_sides(halves.level), ()) for _ in self.cuts]
+        self.sides = {cut: LevelCalibration(_sides(halves.level), ()) for cut in cuts if not cut.values}
 
     def add(self, table: LevelTable, rows: Rows, fresh: Mask, share: Array | None = None) -> None:
         """Add decisions; rows is what they looked at. Those that placed the cuts are left out."""
-        kept = np.flatnonzero(fresh)
-        halved = self.halves.table(table.take(kept, table.parent[kept]))
-        looks = {name: values[kept] for name, values in rows.items()}
-        share = None if share is None else share[kept]
-        for cut, calibration in zip(self.cuts, self.found, strict=True):
+        usable = np.flatnonzero(fresh)
+        halved = self.halves.table(table.take(usable, table.parent[usable]))
+        looks = {name: values[usable] for name, values in rows.items()}
+        share = None if share is None else share[usable]
+        for cut, calibration in self.sides.items():
             upper = cut.codes(looks).astype(np.bool_)
-            calibration.add(_turned(halved, upper), looks, np.ones(kept.size, dtype=np.bool_), share)
-
-    def merge(self, other: ContextLeans) -> None:
-        """Add what was found in other decisions, with the same cuts."""
-        for own, more in zip(self.found, other.found, strict=True):
-            own.merge(more)
+            calibration.add(_turned(halved, upper), looks, np.ones(usable.size, dtype=np.bool_), share)
 
     def slices(self, batches: int | None = None) -> list[SliceEvidence]:
         """Return the evidence about either side of every context. batches: as in `LevelCalibration.slices`."""
         return [
             replace(part, where=f"{cut.name} is cut at {cut.edge:.4g}")
-            for cut, calibration in zip(self.cuts, self.found, strict=True)
+            for cut, calibration in self.sides.items()
             for part in calibration.slices(batches)[: len(SIDES)]
         ]
 
@@ -319,9 +292,9 @@ def _turned(table: LevelTable, upper: Mask) -> LevelTable:
 
 
 def _changed(values: Columns, upper: Mask) -> Columns:
-    found = values.copy()
-    found[upper, 0], found[upper, 1] = values[upper, 1], values[upper, 0]
-    return found
+    changed = values.copy()
+    changed[upper, 0], changed[upper, 1] = values[upper, 1], values[upper, 0]
+    return changed
 
 
 WHOLE_LOG_MASS = 0.5  # of the mass for slices that hold all rows; everything if there are no others
@@ -337,18 +310,18 @@ class SliceShares:
     @classmethod
     def of(cls, slices: Sequence[SliceEvidence]) -> SliceShares:
         """Return the shares of these slices, which add up to one."""
-        wholes = sum(not found.where for found in slices)
+        wholes = sum(not part.where for part in slices)
         parts = len(slices) - wholes
         mass = 1.0 if not parts else WHOLE_LOG_MASS if wholes else 0.0
         return cls(_log(mass, wholes), _log(1.0 - mass, parts))
 
-    def log(self, found: SliceEvidence) -> float:
+    def log(self, part: SliceEvidence) -> float:
         """Return the logarithm of what a slice contributes to the mean."""
-        return found.log_evidence + (self.part if found.where else self.whole)
+        return part.log_evidence + (self.part if part.where else self.whole)
 
     def mean_log(self, slices: Iterable[SliceEvidence]) -> float:
-        """Return the logarithm of the mean, in which slices that are not given count as 0; minus infinity of none."""
-        logs = np.array([self.log(found) for found in slices], dtype=np.float64)
+        """Return the logarithm of the mean, in which slices that are left out count as 0; minus infinity if there are none."""
+        logs = np.array([self.log(part) for part in slices], dtype=np.float64)
         return float(logsumexp(logs)) if logs.size else -math.inf
 
 

@@ -14,54 +14,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from aegis.audit.batch_view import BatchView, in_reward_units
-from aegis.audit.betting import Choices, EpisodeBets, log_mean_evidence, merge_bets, set_of
-from aegis.audit.checks.base import Thinning
+from aegis.audit.betting import REACTS, Choices, EpisodeBets, log_mean_evidence, set_members, silenced
+from aegis.audit.checks.base import AuditSetting, Check, Known, PropensityTolerance, Thinning
 from aegis.audit.finding import Finding, make_finding
-from aegis.audit.slices import context_signs, sign_at
+from aegis.audit.slices import own_context_signs, sign_at
+from aegis.audit.sums import Sums
 from aegis.logs import describe_order
 from aegis.problem import AnyArray, Array, Level, Problem, sibling_positions
 
-MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
-
-REACTS = math.log(20.0)  # evidence from which the controller counts as reacting to earlier decisions
-
-
+MOST_DECISIONS = 2**16  # of a level that are all read; then some batches only
 EARLIER_LAGS = {1: "all decisions before it", 3: "the decisions three or more before it"}  # taken together, by how near they come
 
 
-@dataclass(slots=True)
-class _KindBets:
-    """Bets about one kind of pairs: on contexts of the later decision, on its reward, and on its action."""
+class _PairBets(Sums):
+    """Bets about one kind of pairs: on contexts of the later decision, on its reward, and on its action.
 
-    target: str
-    words: str
-    context: dict[str, EpisodeBets] = field(default_factory=dict)
-    reward: dict[str, EpisodeBets] = field(default_factory=dict)
-    action: dict[str, EpisodeBets] = field(default_factory=dict)
-    pairs: int = 0
+    target: the level of the later decision. words: the earlier actions, seen from the later decision.
+    """
 
-    def merge(self, other: _KindBets) -> None:
-        merge_bets(self.context, other.context)
-        merge_bets(self.reward, other.reward)
-        merge_bets(self.action, other.action)
-        self.pairs += other.pairs
+    adds = ("context", "reward", "action", "pairs")
+
+    def __init__(self, target: str, words: str) -> None:
+        self.target, self.words = target, words
+        self.context: dict[str, EpisodeBets] = {}
+        self.reward: dict[str, EpisodeBets] = {}
+        self.action: dict[str, EpisodeBets] = {}
+        self.pairs = 0
 
 
-class CarryOver:
-    """The test of `carry_over: none`, all levels together at level alpha."""
+class CarryOver(Check):
+    """The test of `carry_over: none`, all levels together at half of alpha; the other half is for the next episode."""
 
-    def __init__(self, problem: Problem, alpha: float) -> None:
-        self.problem, self.alpha = problem, alpha
-        self.thinning = {level.name: Thinning(MOST_DECISIONS) for level in problem.levels if level.propensity is not None}
-        self.kinds: dict[tuple[str, str], _KindBets] = {}
+    adds = ("kinds",)
 
-    def add(self, view: BatchView, weights: dict[str, Array]) -> None:
-        """Add the decisions of a batch; weights `[m]` of a candidate by level, where there is one."""
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        self.alpha = setting.alpha / 2.0
+        self.thinning = {level.name: Thinning(MOST_DECISIONS) for level in self.problem.levels if level.propensity is not None}
+        self.kinds: dict[tuple[str, str], _PairBets] = {}
+
+    def add(self, view: BatchView) -> None:
+        """Add the decisions of a batch."""
         if self.problem.carry_over != "none":
             return
         for name, thinning in self.thinning.items():
@@ -69,40 +67,43 @@ class CarryOver:
             if part is None or not np.isfinite(part.batch.levels[name].mu_taken).all():
                 continue
             table, level = part.batch.levels[name], self.problem.level(name)
-            own = weights[name][: len(table)] if name in weights else None
-            every: Choices | None = None
-            for pairs in decision_pairs(self.problem, part, name):
-                if not pairs.rows.size or not in_reward_units(self.problem, pairs.target):
-                    continue
-                every = Choices.of(level, table) if every is None else every
-                policies = {"": every.take(pairs.rows)}
-                if own is not None:
-                    policies["candidate"] = Choices.weighted(own[pairs.rows])
-                self._bet(part, level, pairs, policies)
-            if every is not None and in_reward_units(self.problem, name):
-                self._bet_earlier(part, level, every, own)
+            weights = view.candidate_weights(name) if name in self.scope else None
+            pairs = [pair for pair in decision_pairs(self.problem, part, name) if pair.rows.size]
+            pairs = [pair for pair in pairs if in_reward_units(self.problem, pair.target)]
+            if not pairs:
+                continue
+            policies = {"": Choices.of(level, table)}
+            if weights is not None:
+                policies["candidate"] = Choices.weighted(weights[: len(table)])
+            for pair in pairs:
+                self._bet(part, level, pair, {words: choices.take(pair.rows) for words, choices in policies.items()})
+            if in_reward_units(self.problem, name):
+                self._bet_earlier(part, level, policies)
+
+    def _kind(self, level: Level, target: str, words: str) -> _PairBets:
+        return self.kinds.setdefault((level.name, words), _PairBets(target, words))
 
     def _bet(self, view: BatchView, level: Level, pairs: DecisionPairs, policies: dict[str, Choices]) -> None:
-        bets = self.kinds.setdefault((level.name, pairs.words), _KindBets(pairs.target, pairs.words))
+        bets = self._kind(level, pairs.target, pairs.words)
         bets.pairs += pairs.rows.size
         owner, count = view.episodes[level.name][pairs.rows], len(view.batch)
-        signs = _contexts(view, pairs.target, pairs.later)
-        table = view.batch.levels[level.name]
+        signs = own_context_signs(view.cuts, view.batch, pairs.target, pairs.later)
         if pairs.target != level.name and view.problem.child(pairs.target) is level:
-            signs |= _contexts(view, level.name, pairs.below)
-        rewards = sign_at(view.rewards_below(pairs.target)[pairs.later], view.cuts.reward[pairs.target])
+            signs |= own_context_signs(view.cuts, view.batch, level.name, pairs.below)
+        rewards = sign_at(view.mean_rewards(pairs.target)[pairs.later], view.cuts.reward[pairs.target])
         for words, choices in policies.items():
             for label, sign in signs.items():
                 _add(bets.context, f"{label}{words}", choices, sign, owner, count)
             _add(bets.reward, words, choices, rewards, owner, count)
         again = bets.action.setdefault("", EpisodeBets(policies[""].sets))
-        again.add_repeats(policies[""], set_of(level, table.action[pairs.below]), owner, count)
+        after = view.batch.levels[level.name].action[pairs.below]
+        again.add_repeats(policies[""], set_members(level)[after], owner, count)
         if pairs.target != level.name:
             outer = self.problem.level(pairs.target)
             high = view.batch.levels[pairs.target].action[pairs.later] >= outer.actions.count // 2
             _add(bets.action, pairs.target, policies[""], np.where(high, 1.0, -1.0), owner, count)
 
-    def _bet_earlier(self, view: BatchView, level: Level, every: Choices, weights: Array | None) -> None:
+    def _bet_earlier(self, view: BatchView, level: Level, policies: dict[str, Choices]) -> None:
         """Bet on earlier siblings together: effects that add up, or that come late."""
         table, count = view.batch.levels[level.name], len(view.batch)
         for lag, words in EARLIER_LAGS.items():
@@ -110,47 +111,38 @@ class CarryOver:
             rows = earlier.rows
             if not rows.size:
                 continue
-            key = f"the actions of {words} in the same parent"
-            bets = self.kinds.setdefault((level.name, key), _KindBets(level.name, key))
+            bets = self._kind(level, level.name, f"the actions of {words} in the same parent")
             owner = view.episodes[level.name][rows]
             number = np.bincount(owner[earlier.later], minlength=count)
             bets.pairs += int(number.sum())
-            chosen = every.take(rows)
-            policies = {"": chosen} if weights is None else {"": chosen, "candidate": Choices.weighted(weights[rows])}
-            rewards = sign_at(view.rewards_below(level.name)[rows], view.cuts.reward[level.name])
-            for into, label, sign in [
-                *[(bets.context, label, sign) for label, sign in _contexts(view, level.name, rows).items()],
-                (bets.reward, "", rewards),
-            ]:
-                shares = earlier.shares(np.maximum(sign, 0.0)), earlier.shares(np.maximum(-sign, 0.0))
-                for name, choices in policies.items():
-                    into.setdefault(f"{label}{name}", EpisodeBets(choices.sets)).add_shares(choices, shares, owner, number)
-            comes = (np.arange(chosen.sets) == chosen.chosen[:, None]).astype(np.float64)
+            chosen = {name: choices.take(rows) for name, choices in policies.items()}
+            rewards = sign_at(view.mean_rewards(level.name)[rows], view.cuts.reward[level.name])
+            contexts = own_context_signs(view.cuts, view.batch, level.name, rows)
+            for into, signs in ((bets.context, contexts), (bets.reward, {"": rewards})):
+                for label, sign in signs.items():
+                    shares = earlier.shares(np.maximum(sign, 0.0)), earlier.shares(np.maximum(-sign, 0.0))
+                    for name, choices in chosen.items():
+                        into.setdefault(f"{label}{name}", EpisodeBets(choices.sets)).add_shares(choices, shares, owner, number)
+            every = chosen[""]
+            comes = (np.arange(every.sets) == every.chosen[:, None]).astype(np.float64)
             shares = earlier.shares(comes), earlier.shares(1.0 - comes)
-            bets.action.setdefault("", EpisodeBets(chosen.sets)).add_shares(chosen, shares, owner, number)
+            bets.action.setdefault("", EpisodeBets(every.sets)).add_shares(every, shares, owner, number)
 
-    def merge(self, other: CarryOver) -> None:
-        """Add the bets on other episodes, with the same cuts."""
-        for key, bets in other.kinds.items():
-            if key in self.kinds:
-                self.kinds[key].merge(bets)
-            else:
-                self.kinds[key] = bets
+    def findings(self, known: Known) -> list[Finding]:
+        """Return the findings; levels whose propensities are wrong prove nothing about carry-over."""
+        return PropensityTolerance(self.problem).findings(self._findings, known.wrong)
 
-    def findings(self, wrong: Collection[str] = ()) -> list[Finding]:
-        """Return what was found; levels whose propensities are `wrong` say nothing about carry-over."""
+    def _findings(self, wrong: Collection[str]) -> list[Finding]:
         tested = {key: bets for key, bets in self.kinds.items() if key[0] not in wrong}
-        reacting = {name: None for (name, _), bets in tested.items() if log_mean_evidence(_evidence(bets.action)) >= REACTS}
+        reacting = {name: None for (name, _), bets in tested.items() if log_mean_evidence(_logs(bets.action)) >= REACTS}
         parts: dict[tuple[tuple[str, str], str], Array] = {}
         for key, bets in tested.items():
-            for label, found in bets.context.items():
-                parts[key, label] = found.evidence()
-            rewards = _evidence(bets.reward)
-            parts[key, "the reward"] = np.full(rewards.size, -np.inf) if key[0] in reacting else rewards
-        every = np.concatenate(list(parts.values())) if parts else np.zeros(0)
-        noted = [self._reacts(name) for name in reacting]
-        if not every.size or log_mean_evidence(every) < math.log(1.0 / self.alpha):
-            return noted
+            for label, own in bets.context.items():
+                parts[key, label] = own.evidence()
+            parts[key, "the reward"] = silenced(np.concatenate([np.zeros(0), *_logs(bets.reward)]), key[0] in reacting)
+        notes = [self._reacts(name) for name in reacting]
+        if log_mean_evidence(parts.values()) < math.log(1.0 / self.alpha):
+            return notes
         (key, what), strongest = max(parts.items(), key=lambda item: item[1].max(initial=-np.inf))
         bets = self.kinds[key]
         order = describe_order(self.problem, bets.target)
@@ -163,10 +155,10 @@ class CarryOver:
                 key[0],
                 log10_evidence=float(strongest.max()) / math.log(10),
                 pairs=float(bets.pairs),
-                bets=float(every.size),
+                bets=float(sum(logs.size for logs in parts.values())),
                 order=order,
             ),
-            *noted,
+            *notes,
         ]
 
     def _reacts(self, level: str) -> Finding:
@@ -178,18 +170,12 @@ class CarryOver:
         )
 
 
-def _contexts(view: BatchView, level: str, rows: AnyArray) -> dict[str, Array]:
-    """Return the signs of a level's own contexts at some of its decisions."""
-    context = view.batch.levels[level].context
-    return context_signs([cut for cut in view.cuts.context[level] if cut.variable in context], context, rows)
-
-
 def _add(bets: dict[str, EpisodeBets], label: str, choices: Choices, sign: Array, owner: AnyArray, count: int) -> None:
     bets.setdefault(label, EpisodeBets(choices.sets)).add(choices, sign, owner, count)
 
 
-def _evidence(bets: dict[str, EpisodeBets]) -> Array:
-    return np.concatenate([found.evidence() for found in bets.values()]) if bets else np.zeros(0)
+def _logs(bets: dict[str, EpisodeBets]) -> list[Array]:
+    return [own.evidence() for own in bets.values()]
 
 
 MOST_DECISION_PAIRS = 2**15  # of next siblings in a batch, half as many of those after them; the rest of a larger one is left out
@@ -197,7 +183,7 @@ MOST_DECISION_PAIRS = 2**15  # of next siblings in a batch, half as many of thos
 
 @dataclass(frozen=True, slots=True)
 class DecisionPairs:
-    """Decisions of one level and what came after them.
+    """Decisions of one level and later ones.
 
     rows `[p]`: the earlier decisions. target: the level of the later ones, later `[p]` their rows. below `[p]`: the first
     decision of the own level at or below the later one. words: where the earlier decision is, seen from the later one.
@@ -217,15 +203,9 @@ def decision_pairs(problem: Problem, view: BatchView, level: str) -> Iterator[De
     for lag, words in ((1, "the decision before it"), (2, "the decision two before it")):
         rows = np.flatnonzero((parent[lag:] == parent[:-lag]) & fresh[:-lag])[: MOST_DECISION_PAIRS // lag]
         yield DecisionPairs(rows, level, rows + lag, rows + lag, f"the action of {words} in the same parent")
-    owner: AnyArray = np.arange(parent.size)
-    for outer in [*problem.above(level)][::-1]:
-        owner = view.batch.levels[_inside(problem, outer.name)].parent[owner]
-        yield _after(view, level, outer.name, owner, fresh)
-
-
-def _inside(problem: Problem, name: str) -> str:
-    inner = problem.child(name)
-    return name if inner is None else inner.name
+    above = view.batch.ancestors(level)
+    for outer in reversed(problem.above(level)):
+        yield _after(view, level, outer.name, above[outer.name], fresh)
 
 
 def _after(view: BatchView, level: str, outer: str, owner: AnyArray, fresh: AnyArray) -> DecisionPairs:
@@ -257,22 +237,22 @@ class EarlierSiblings:
 
     @classmethod
     def of(cls, parent: AnyArray, fresh: AnyArray, lag: int, most: int) -> EarlierSiblings:
-        """Return the groups of parents `[m]` that may be bet on and have a decision so far back; at most so many decisions.
+        """Return the groups of parents `[m]` that may be bet on and have a decision `lag` back; at most `most` decisions.
 
         A group is taken as a whole or not at all; which ones depends on counts only, so that bets stay fair.
         """
         place = sibling_positions(parent)
         starts = np.flatnonzero(place == 0)
         sizes = np.diff(np.append(starts, parent.size))
-        kept = fresh[starts] & (sizes > max(lag, 2))  # of two siblings there is one pair, which is a test of its own
-        kept &= np.cumsum(np.where(kept, sizes, 0)) <= most
-        rows = np.flatnonzero(np.repeat(kept, sizes))
-        sizes = sizes[kept]
+        usable = fresh[starts] & (sizes > max(lag, 2))  # of two siblings there is one pair, which is a test of its own
+        usable &= np.cumsum(np.where(usable, sizes, 0)) <= most
+        rows = np.flatnonzero(np.repeat(usable, sizes))
+        sizes = sizes[usable]
         return cls(rows, place[rows], np.repeat(np.cumsum(sizes) - 1, sizes), lag)
 
     @property
     def later(self) -> AnyArray:
-        """Which decisions `bool[p]` have one so far back: those that something is asked of."""
+        """Which decisions `bool[p]` have one `lag` back."""
         return self.place >= self.lag
 
     def shares(self, sign: Array) -> Array:

@@ -10,51 +10,51 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import pdtrc  # scipy.stats would take long to import
 
+from aegis.audit.batch_view import BatchView
+from aegis.audit.checks.base import AuditSetting, Check, Known
 from aegis.audit.finding import Finding, Severity, make_finding
-from aegis.problem import Array, Batch, Level, Problem, Scope, is_atom
+from aegis.problem import Array, Level, is_atom
 
-MOST = 20_000  # exact actions that are looked at, the first ones
+MOST = 20_000  # exact actions that are read, the first ones
 FEWEST = 10
 FEW, SHARE = 3, 0.002  # decisions that share their number with others, and their share: atoms
 OFTEN = 10  # an atom holds more than one in ten of the numbers around it
 AROUND = 100  # steps to either side
 RARE = 1e-3  # the chance of as many equal numbers, where numbers are rounded
 SAME = 1e-8  # of a window: numbers this near are equal
-DIGITS, NEAR = 10, 1e-4  # decimals that are looked for, and how near to them numbers lie
+DIGITS, NEAR = 10, 1e-4  # decimals that are tried, and how near to them numbers lie
 COARSE_LATTICE = 0.005  # of a window, between neighbouring numbers: rounding that matters
 
 
-class DensityActions:
-    """The first exact actions of every interval, atoms left out."""
+class DensityActions(Check):
+    """The first exact actions of every interval; atoms are left out."""
 
-    def __init__(self, problem: Problem, scope: Scope) -> None:
-        self.scope = scope
-        self.levels = [level for level in problem.levels if level.actions.continuous]
-        self.seen: dict[str, Array] = {level.name: np.zeros(0) for level in self.levels}
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        self.levels = [level for level in setting.problem.levels if level.actions.continuous]
+        self.actions = {level.name: np.zeros(0) for level in self.levels}
 
-    def add(self, batch: Batch) -> None:
+    def add(self, view: BatchView) -> None:
         """Add the decisions of a batch."""
         for level in self.levels:
-            value = batch.levels[level.name].value
+            value = view.logged.levels[level.name].value
             if value is not None:
                 self._keep(level.name, value[~is_atom(level.actions, value)])
 
     def merge(self, other: DensityActions) -> None:
         """Add later decisions."""
-        for name, values in other.seen.items():
+        for name, values in other.actions.items():
             self._keep(name, values)
 
-    def findings(self) -> list[Finding]:
-        """Return what was found."""
-        return [found for level in self.levels for found in self._level(level)]
+    def findings(self, known: Known) -> list[Finding]:
+        """Return the findings."""
+        return [finding for level in self.levels for finding in self._level(level)]
 
     def _keep(self, name: str, values: Array) -> None:
-        room = MOST - self.seen[name].size
-        if room > 0:
-            self.seen[name] = np.concatenate([self.seen[name], values[:room]])
+        self.actions[name] = np.concatenate([self.actions[name], values[: MOST - self.actions[name].size]])
 
     def _level(self, level: Level) -> list[Finding]:
-        values = np.sort(self.seen[level.name])
+        values = np.sort(self.actions[level.name])
         if values.size < FEWEST:
             return []
         grave: Severity = "refused" if level.name in self.scope else "note"

@@ -16,34 +16,35 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import ndtr
 
-from aegis.audit.batch_view import BatchView
-from aegis.audit.checks.base import upper_quantile
+from aegis.audit.batch_view import BatchView, comparable_times
+from aegis.audit.checks.base import PART, AuditSetting, Check, Known, upper_quantile
 from aegis.audit.finding import Finding, make_finding
 from aegis.problem import AnyArray, Array, Batch, Problem, Variable, group_means
 from aegis.rng import stream
 
-PART = 2**32  # episodes of a part of the log, at most: where the numbers of the next part begin
-
 KEPT = 2**14  # episodes in the sample
-
-EFFECT = 0.1  # standard deviations, below which a difference is not worth a word
-
+EFFECT = 0.1  # standard deviations, below which a difference is not worth a finding
 MOST_COLUMNS = 32
-
 MOST_VERSIONS = 100
 
 
-class Drift:
+class Drift(Check):
     """A sample of episodes: when they were, their mean reward and their mean contexts; and the versions that acted."""
 
-    def __init__(self, problem: Problem, alpha: float) -> None:
-        self.problem, self.alpha = problem, alpha
-        self.names = _names(problem)
+    adds = ("versions",)
+
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        self.names = _names(self.problem)
         self.ticket = np.zeros(0)
         self.order: AnyArray | None = None
         self.values = np.zeros((0, len(self.names)))
-        self.seen = 0
-        self.versions: dict[str, set[str]] = {name: set() for name in problem.names}
+        self.next = 0  # number of the next episode
+        self.versions: dict[str, set[str]] = {name: set() for name in self.problem.names}
+
+    def begin_part(self, first: int, episodes: int) -> None:
+        """Number the episodes of a part from the first one on."""
+        self.next = first
 
     def add(self, view: BatchView) -> None:
         """Add the episodes of a batch."""
@@ -51,43 +52,40 @@ class Drift:
         for name, table in batch.levels.items():
             if table.version is not None and len(self.versions[name]) < MOST_VERSIONS:
                 self.versions[name].add(table.version)
+        first, self.next = self.next, self.next + len(batch)
         if view.skimmed:
-            self.seen += len(batch)
             return
-        part, number = divmod(self.seen, PART)
+        part, number = divmod(first, PART)
         key = (part, number) if part else (number,)
         ticket = stream(0, "audit", "drift", *key).random(len(batch))  # the same sample whenever the log is the same
-        in_time = batch.time is not None and batch.time.dtype.kind in "iufM"
-        order = np.asarray(batch.time) if in_time else np.arange(self.seen, self.seen + len(batch))
-        self.seen += len(batch)
-        # Once the sample is full few episodes get in; only these are looked at.
+        times = comparable_times(batch)
+        order = np.arange(first, self.next) if times is None else np.asarray(times)
+        # Once the sample is full few episodes get in; only these are read.
         limit = np.inf if self.ticket.size < KEPT else self.ticket.max()
         chosen = np.flatnonzero(ticket < limit)
-        if not chosen.size:
-            return
-        self._keep(ticket[chosen], order[chosen], _values(view, chosen))
+        if chosen.size:
+            self._keep(ticket[chosen], order[chosen], _values(view, chosen))
 
     def _keep(self, ticket: Array, order: AnyArray, values: Array) -> None:
         self.ticket = np.concatenate([self.ticket, ticket])
         self.order = order if self.order is None else np.concatenate([self.order, order])
         self.values = np.concatenate([self.values, values])
         if self.ticket.size > KEPT:
-            kept = np.argpartition(self.ticket, KEPT)[:KEPT]
-            self.ticket, self.order, self.values = self.ticket[kept], self.order[kept], self.values[kept]
+            smallest = np.argpartition(self.ticket, KEPT)[:KEPT]
+            self.ticket, self.order, self.values = self.ticket[smallest], self.order[smallest], self.values[smallest]
 
     def merge(self, other: Drift) -> None:
-        """Add the sample of another part of the log, whose episodes were numbered from where it begins."""
-        for name, versions in other.versions.items():
-            self.versions[name] |= versions
-        self.seen = max(self.seen, other.seen)
+        """Add the sample of a later part of the log."""
+        super().merge(other)
+        self.next = max(self.next, other.next)
         if other.order is not None:
             self._keep(other.ticket, other.order, other.values)
 
-    def findings(self) -> list[Finding]:
-        """Return what was found."""
-        found = [self._versions(name, versions) for name, versions in self.versions.items() if len(versions) > 1]
+    def findings(self, known: Known) -> list[Finding]:
+        """Return the findings."""
+        findings = [self._versions(name, versions) for name, versions in self.versions.items() if len(versions) > 1]
         if self.order is None or self.order.size < 20:
-            return found
+            return findings
         arranged = self.values[np.argsort(self.order, kind="stable")]
         half = len(arranged) // 2
         limit = upper_quantile(self.alpha / 2.0 / max(len(self.names), 1))
@@ -112,8 +110,8 @@ class Drift:
                 "second_half": float(late.mean() * unit),
                 "score": gap / error,
             }
-            found.append(make_finding("drift", "warning", message, level, column, figures=figures))
-        return found
+            findings.append(make_finding("drift", "warning", message, level, column, figures=figures))
+        return findings
 
     def _versions(self, level: str, versions: set[str]) -> Finding:
         listed = ", ".join(sorted(versions)[:5])
@@ -127,11 +125,11 @@ def _known(values: Array) -> Array:
 
 def _names(problem: Problem) -> list[tuple[str, str | None]]:
     """Return column (or category) and level of everything that is watched."""
-    found: list[tuple[str, str | None]] = [(problem.reward.column, None)]
+    names: list[tuple[str, str | None]] = [(problem.reward.column, None)]
     for level in problem.levels:
         for variable in level.context:
-            found += [(name, level.name) for name in _parts(variable)]
-    return found[:MOST_COLUMNS]
+            names += [(name, level.name) for name in _parts(variable)]
+    return names[:MOST_COLUMNS]
 
 
 def _parts(variable: Variable) -> list[str]:
@@ -157,25 +155,21 @@ def _values(view: BatchView, chosen: AnyArray) -> Array:
 
 
 ALPHA = 0.001
-
 MEMORY = 0.9  # of the running mean of what was earned before
-
-MOST_PARTS = 8  # of a distribution that are looked at: those that vary most
-
+MOST_PARTS = 8  # of a distribution that are compared: those that vary most
 FEWEST_LIKE_PAIRS = 50  # pairs
-
 PAST = ("time", "the reward before", "what the last action earned", "recent rewards", "what recent actions earned")
 
 
-def past_of(batch: Batch, action: Array, seen: int) -> Array:
+def past_of(batch: Batch, action: Array, earlier: int) -> Array:
     """Return for each episode of a batch when it started and what was earned before it, `[E, 5]`, in the order of `PAST`.
 
-    action `[E]`: of each episode, 1 in the upper half of its set and -1 in the lower one, 0 if it has none. seen: episodes in
-    earlier batches.
+    action `[E]`: of each episode, 1 in the upper half of its set and -1 in the lower one, 0 if it has none. earlier:
+    episodes in earlier batches.
     """
     count = len(batch)
-    timed = batch.time is not None and batch.time.dtype.kind in "iufM"
-    order = np.argsort(np.asarray(batch.time), kind="stable") if timed else np.arange(count)
+    times = comparable_times(batch)
+    order = np.arange(count) if times is None else np.argsort(np.asarray(times), kind="stable")
     reward = np.zeros(count)
     if batch.reward is not None:
         known = np.asarray(batch.reward, dtype=np.float64)
@@ -186,14 +180,14 @@ def past_of(batch: Batch, action: Array, seen: int) -> Array:
         reward = reward / (float(np.abs(reward[finite]).max(initial=0.0)) or 1.0)  # so that squares do not overflow
         centre, spread = (float(reward[finite].mean()), float(reward[finite].std())) if finite.any() else (0.0, 0.0)
         reward = np.where(finite & (spread > 0), (reward - centre) / (spread or 1.0), 0.0)
-    found = np.zeros((count, len(PAST)))
-    found[order, 0] = seen + np.arange(count)
+    past = np.zeros((count, len(PAST)))
+    past[order, 0] = earlier + np.arange(count)
     earned = np.stack([reward[order], (reward * action)[order]], axis=1)
-    found[order[1:], 1:3] = earned[:-1]
+    past[order[1:], 1:3] = earned[:-1]
     fading = (1.0 - MEMORY) * MEMORY ** np.arange(50)
     recent = np.stack([np.convolve(column, fading)[:count] for column in earned.T], axis=1)
-    found[order[1:], 3:] = recent[:-1]
-    return found
+    past[order[1:], 3:] = recent[:-1]
+    return past
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,5 +236,5 @@ def _pairs(numbers: Array, groups: AnyArray) -> tuple[AnyArray, AnyArray]:
         nearest = np.where(near[:, 0] == np.arange(rows.size), near[:, 1], near[:, 0])
         both = np.sort(np.stack([np.arange(rows.size), nearest], axis=1), axis=1)
         pairs.append(rows[np.unique(both, axis=0)])
-    found = np.concatenate(pairs) if pairs else np.zeros((0, 2), dtype=np.int64)
-    return found[:, 0], found[:, 1]
+    both = np.concatenate(pairs) if pairs else np.zeros((0, 2), dtype=np.int64)
+    return both[:, 0], both[:, 1]

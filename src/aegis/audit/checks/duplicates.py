@@ -14,38 +14,36 @@ Episodes are compared by hashes of their content, ids and times left out. Chance
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 
 import numpy as np
-import numpy.typing as npt
 
-from aegis.audit.batch_view import BatchView
+from aegis.audit.batch_view import BatchView, group_starts
+from aegis.audit.checks.base import AuditSetting, Check, Known
 from aegis.audit.finding import Finding, make_finding
+from aegis.audit.slices import Mask
+from aegis.audit.sums import Sums
 from aegis.evidence import log_mean_wealth, weight_logs
-from aegis.problem import AnyArray, Array, Problem, has_next_sibling
+from aegis.problem import AnyArray, Array, Hashes, has_next_sibling, mix_bits
 
 RARE = 0.01  # share of equal rewards in neighbours of different parents, up to which equal rewards mean something
-
 FEWEST_ROWS = 3
-
 SHARE = 0.001
 
 
-class DuplicateRows:
+class DuplicateRows(Check):
     """Counts neighbours that are equal in reward, action and contexts, within a parent and across parents."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.pairs = 0
-        self.equal = 0
-        self.across = 0
-        self.across_equal = 0
+    adds = ("pairs", "equal", "across", "across_equal")
+
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        self.pairs = self.equal = self.across = self.across_equal = 0
 
     def add(self, view: BatchView) -> None:
         """Add the innermost decisions of a batch."""
         level = self.problem.innermost
         if level.decision is not None:
-            return  # an id tells them apart, and reading refuses one that comes twice
+            return  # reading refuses an id that comes twice
         table = view.batch.levels[level.name]
         if len(table) < 2:
             return
@@ -57,18 +55,13 @@ class DuplicateRows:
         rows = np.flatnonzero(same_reward & same_parent)
         compared: list[AnyArray] = [table.action, table.mu_taken, *table.context.values()]
         for values in compared:
-            rows = rows[_same(values, rows)]
+            equal = values[rows] == values[rows + 1]
+            rows = rows[equal if equal.ndim == 1 else equal.all(axis=1)]
         self.equal += rows.size
 
-    def merge(self, other: DuplicateRows) -> None:
-        """Add the counts of other rows."""
-        self.pairs += other.pairs
-        self.equal += other.equal
-        self.across += other.across
-        self.across_equal += other.across_equal
-
-    def findings(self, repeated: bool) -> list[Finding]:
-        """Return what was found; nothing if the reward is `repeated` anyway."""
+    def findings(self, known: Known) -> list[Finding]:
+        """Return the finding, unless the reward is repeated anyway."""
+        repeated = known.of("repeated-reward")
         if repeated or self.across < FEWEST_ROWS or self.across_equal > RARE * self.across:
             return []  # rewards have few values: equal neighbours are no surprise
         if self.equal < max(FEWEST_ROWS, SHARE * self.pairs):
@@ -82,49 +75,34 @@ class DuplicateRows:
         return [make_finding("duplicated-rows", "warning", message, self.problem.innermost.name, figures=figures)]
 
 
-def _same(values: AnyArray, rows: AnyArray) -> AnyArray:
-    equal = values[rows] == values[rows + 1]
-    return equal if equal.ndim == 1 else equal.all(axis=1)
-
-
-Hashes = npt.NDArray[np.uint64]
-
 MOST = 2**14  # episodes kept in each of two samples
-
-FEWEST_COPIES = 3  # copies that are worth a word
-
+FEWEST_COPIES = 3  # copies that are worth a finding
 ALIKE = 0.9  # of the pairs with equal rewards that are equal in everything, from which rewards are as good as continuous
-
-LARGEST = 8  # copies of one episode that are told apart
-
+LARGEST = 8  # copies of one episode; larger groups are counted together
 SPREADS = 4.0  # standard deviations by which there are too many
-
 KEY = "key"
-
 LAST_MASK = np.uint64(2**48 - 1)
-
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-class DuplicateEpisodes:
+class DuplicateEpisodes(Check):
     """Hashes of episodes, in two samples by hash value, so that equal episodes are in both or in neither."""
 
-    def __init__(self, problem: Problem, alpha: float, densities: Collection[str] = ()) -> None:
-        self.problem, self.alpha = problem, alpha
-        self.densities = frozenset(densities)  # levels whose propensities may exceed 1
+    adds = ("by_context", "by_reward", "episodes")
+
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
         self.by_context = _Sample()
         self.by_reward = _Sample()
         self.episodes = 0
 
-    def expect(self, episodes: int) -> None:
-        """Keep samples of a part as small as those of a log with so many episodes will be in the end, or twice that."""
+    def begin_part(self, first: int, episodes: int) -> None:
+        """Keep the samples of a part about as small as those of the whole log will be."""
         self.by_context.expect(episodes)
         self.by_reward.expect(episodes)
 
     def add(self, view: BatchView) -> None:
         """Add the episodes of a batch."""
-        if not len(view.batch):
-            return
         self.episodes += len(view.batch)
         context, action, chance = self._first(view)
         reward = _rewards(view)
@@ -136,14 +114,8 @@ class DuplicateEpisodes:
         self.by_context.add({KEY: context, "whole": whole, "action": action, "chance": chance})
         self.by_reward.add({KEY: reward, "whole": whole})
 
-    def merge(self, other: DuplicateEpisodes) -> None:
-        """Add later episodes."""
-        self.by_context.merge(other.by_context)
-        self.by_reward.merge(other.by_reward)
-        self.episodes += other.episodes
-
-    def findings(self, wrong: Collection[str | None] = ()) -> list[Finding]:
-        """Return what was found. wrong: levels whose propensities are wrong or whose actions are held, not done again."""
+    def findings(self, known: Known) -> list[Finding]:
+        """Return the finding about copies; else that about repeated actions, unless these follow from other findings."""
         drawn, log = self._repeated_draws("whole")
         figures: dict[str, float | str] = {}
         if log >= math.log(1.0 / self.alpha) and drawn >= FEWEST_COPIES:
@@ -153,7 +125,7 @@ class DuplicateEpisodes:
             whole = self.by_reward.values("whole")
             copies, sample = whole.size - np.unique(whole).size, whole.size
         else:
-            return self._redone(wrong)
+            return self._redone(known.wrong | known.levels("actions-held"))
         message = (
             f"{copies} of {'' if sample == self.episodes else 'a sample of '}{sample} episodes are equal to another one in all "
             "contexts, actions and rewards, beyond chance; was a file copied, or exported twice under other ids?"
@@ -161,29 +133,20 @@ class DuplicateEpisodes:
         figures |= {"copies": float(copies), "share": copies / sample, "sample": float(sample)}
         return [make_finding("duplicated-episodes", "refused", message, figures=figures)]
 
-    def _redone(self, wrong: Collection[str | None]) -> list[Finding]:
+    def _redone(self, explained: set[str]) -> list[Finding]:
         """Return that episodes with the first context of an earlier one repeat its action, unless they depend on each other."""
         level, sample = self.problem.levels[0].name, self.by_context.size
         again, log = self._repeated_draws("action")
         if log < math.log(1.0 / self.alpha) or again < FEWEST_COPIES:
             return []
-        if self.problem.cluster is not None or level in wrong:
+        if self.problem.cluster is not None or level in explained:
             return []
         message = (
             f"{again} of {'' if sample == self.episodes else 'a sample of '}{sample} episodes begin with exactly the context of "
             "an earlier one and take its action, more often than their propensities say; were episodes that failed done again?"
         )
-        return [
-            make_finding(
-                "episodes-redone",
-                "refused",
-                message,
-                level,
-                log10_evidence=log / math.log(10),
-                again=float(again),
-                sample=float(sample),
-            )
-        ]
+        figures: dict[str, float | str] = {"log10_evidence": log / math.log(10), "again": float(again), "sample": float(sample)}
+        return [make_finding("episodes-redone", "refused", message, level, figures=figures)]
 
     def _repeated_draws(self, what: str) -> tuple[int, float]:
         """Return how many episodes are equal in something to the one before them with their first context, and log evidence.
@@ -225,85 +188,80 @@ class DuplicateEpisodes:
             nothing = np.zeros(len(view.batch), dtype=np.uint64)
             return nothing, nothing, np.ones(len(view.batch))
         rows, some = view.first_decisions(level)
-        found = np.full(len(view.batch), _ODD)
+        hashes = np.full(len(view.batch), _ODD)
         for values in table.context.values():
             for column in values.reshape(len(values), -1).T:
-                found = _mixed(found, _bits(column[rows]))
+                hashes = _mixed(hashes, _bits(column[rows]))
         # Where propensities may be wrong by a factor, the largest chance that is possible.
         chance = self.problem.wrong_by().get(level, 1.0) * table.mu_taken[rows]
-        chance = chance if level in self.densities else np.minimum(1.0, chance)
-        return found, table.action[rows].astype(np.uint64), np.where(some & np.isfinite(chance) & (chance > 0), chance, 1.0)
+        chance = chance if level in self.setting.atoms else np.minimum(1.0, chance)
+        return hashes, table.action[rows].astype(np.uint64), np.where(some & np.isfinite(chance) & (chance > 0), chance, 1.0)
 
     def _whole(self, view: BatchView, chosen: AnyArray, context: Hashes, reward: Hashes) -> Hashes:
         """Return a hash of all contexts, actions and rewards of the chosen episodes `[k]`."""
-        found = _mixed(context, reward)
+        hashes = _mixed(context, reward)
         first, _ = view.first_decisions(self.problem.names[0])
         for name, table in view.batch.levels.items():
             if not len(table):
                 continue
             if name == self.problem.names[0]:  # alone, so that equal episodes have equal first actions
-                found = _mixed(found, table.action[first[chosen]].astype(np.uint64))
+                hashes = _mixed(hashes, table.action[first[chosen]].astype(np.uint64))
             rows, owner = view.rows_below(name, chosen)
-            starts = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]])) if owner.size else owner
             columns = [column for values in table.context.values() for column in values.reshape(len(values), -1).T]
             if name == self.problem.innermost.name:
                 columns.append(view.reward)
-            found = _mixed(found, _added(table.action[rows].astype(np.uint64), owner, starts, chosen.size))
-            for column in columns:
-                found = _mixed(found, _added(_bits(column[rows]), owner, starts, chosen.size))
-        return found
+            for bits in (table.action[rows].astype(np.uint64), *[_bits(column[rows]) for column in columns]):
+                hashes = _mixed(hashes, _added(bits, owner, chosen.size))
+        return hashes
 
 
-class _Sample:
+class _Sample(Sums):
     """Episodes by a key; once there are too many, only those whose key is divisible by a growing power of two.
 
     Keys are hashes, of which every bit is as good as any other.
     """
 
     def __init__(self) -> None:
-        self.parts: list[dict[str, AnyArray]] = []
-        self.size = 0
+        self.columns: dict[str, AnyArray] = {KEY: np.zeros(0, dtype=np.uint64)}
         self.mask = np.uint64(0)
 
-    def wanted(self, keys: Hashes) -> npt.NDArray[np.bool_]:
+    @property
+    def size(self) -> int:
+        """How many episodes there are in the sample."""
+        return self.columns[KEY].size
+
+    def wanted(self, keys: Hashes) -> Mask:
         """Say which keys belong to the sample."""
         return (keys & self.mask) == 0
 
     def expect(self, episodes: int) -> None:
-        """Begin with a mask that leaves enough of so many episodes."""
+        """Begin with a mask that leaves enough of this number of episodes."""
         while episodes > 2 * MOST and self.mask < LAST_MASK:
             self.mask = self.mask * np.uint64(2) + np.uint64(1)
             episodes //= 2
 
     def merge(self, other: _Sample) -> None:
         """Add the episodes of another sample."""
-        if other.mask > self.mask:
-            self._thin(other.mask)
-        for part in other.parts:
-            self.add(part)
+        self.mask = max(self.mask, other.mask)
+        self.add(other.columns)
 
     def add(self, values: dict[str, AnyArray]) -> None:
         """Add episodes: their keys, and what goes with them."""
-        self._keep(values)
+        if self.size and values[KEY].size:
+            values = {name: np.concatenate([self.columns[name], column]) for name, column in values.items()}
+        self._thin(values if values[KEY].size else self.columns)
         # A key that most episodes share goes with all of them: then there is little to learn from it.
         while self.size > MOST and self.mask < LAST_MASK:
-            self._thin(self.mask * np.uint64(2) + np.uint64(1))
-
-    def _thin(self, mask: np.uint64) -> None:
-        self.mask = mask
-        parts, self.parts, self.size = self.parts, [], 0
-        for part in parts:
-            self._keep(part)
+            self.mask = self.mask * np.uint64(2) + np.uint64(1)
+            self._thin(self.columns)
 
     def values(self, name: str) -> AnyArray:
         """Return one of the columns of the sample."""
-        return np.concatenate([part[name] for part in self.parts]) if self.parts else np.zeros(0, dtype=np.uint64)
+        return self.columns[name] if self.size else np.zeros(0, dtype=np.uint64)
 
-    def _keep(self, values: dict[str, AnyArray]) -> None:
+    def _thin(self, values: dict[str, AnyArray]) -> None:
         chosen = np.flatnonzero(self.wanted(values[KEY]))
-        if chosen.size:
-            self.parts.append({name: found[chosen] for name, found in values.items()})
-            self.size += chosen.size
+        self.columns = {name: column[chosen] for name, column in values.items()}
 
 
 def _rewards(view: BatchView) -> Hashes:
@@ -317,12 +275,12 @@ def _rewards(view: BatchView) -> Hashes:
     return _mixed(_bits(view.reward[first]) + size, _bits(view.reward[last]))
 
 
-def _added(bits: Hashes, owner: AnyArray, starts: AnyArray, count: int) -> Hashes:
-    """Return the sums `[count]`, modulo 2^64, over the rows of each owner; starts: where these begin."""
-    found = np.zeros(count, dtype=np.uint64)
+def _added(bits: Hashes, owner: AnyArray, count: int) -> Hashes:
+    """Return the sums `[count]`, modulo 2^64, over the rows of each owner."""
+    sums, starts = np.zeros(count, dtype=np.uint64), group_starts(owner)
     if starts.size:
-        found[owner[starts]] = np.add.reduceat(bits, starts)
-    return found
+        sums[owner[starts]] = np.add.reduceat(bits, starts)
+    return sums
 
 
 def _bits(values: AnyArray) -> Hashes:
@@ -331,14 +289,8 @@ def _bits(values: AnyArray) -> Hashes:
 
 
 def _mixed(one: Hashes, other: Hashes) -> Hashes:
-    """Return a hash of two hashes, every bit spread over all 64."""
-    found = one * _ODD + other
-    found ^= found >> np.uint64(30)
-    found *= np.uint64(0xBF58476D1CE4E5B9)
-    found ^= found >> np.uint64(27)
-    found *= np.uint64(0x94D049BB133111EB)
-    found ^= found >> np.uint64(31)
-    return found
+    """Return a hash of two hashes."""
+    return mix_bits(one * _ODD + other)
 
 
 def _pairs(counts: AnyArray) -> float:

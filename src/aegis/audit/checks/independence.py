@@ -18,41 +18,48 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from aegis.audit.batch_view import BatchView
+from aegis.audit.batch_view import BatchView, comparable_times
 from aegis.audit.betting import ActionRepeats, log_mean_evidence
-from aegis.audit.checks.base import Thinning
+from aegis.audit.checks.base import AuditSetting, Check, Known, PropensityTolerance, Thinning
 from aegis.audit.checks.interference import ClusterInterference, NextEpisodeInterference, WindowInterference, not_compared
+from aegis.audit.checks.randomisation import first_column
 from aegis.audit.episode_order import IdArrangement, ResultSorting, id_order
 from aegis.audit.finding import SEVERITIES, Finding, make_finding
-from aegis.problem import AnyArray, Batch, Problem, Scope, concat
+from aegis.audit.sums import Sums
+from aegis.problem import AnyArray, Batch, concat
 
-MOST_EPISODES = 2**14  # that are all looked at; then some batches only
-
+MOST_EPISODES = 2**14  # that are all read; then some batches only
 MOST_AT_ONCE = 2**15  # in one batch
+EPISODE_LAGS = (1, 2, 3, 4, 5, 6, 8, 12)  # episodes back; a few machines that take turns come again after as many
+BY_ID = "in the order of the ids of episodes"
 
 EpisodePairs = tuple[int, AnyArray, AnyArray]
 
 
-class EpisodeIndependence:
+class EpisodeIndependence(Check):
     """Hands episodes to the tests of held actions and of interference: in pairs, in windows, and by clusters."""
 
-    def __init__(self, problem: Problem, scope: Scope, alpha: float) -> None:
-        self.problem = problem
-        self.held = HeldActions(problem, scope, alpha)
-        self.by_id = HeldActions(problem, scope, alpha)
+    adds = (
+        *("held", "by_id", "interference", "windows", "clustered", "id_windows", "mates"),
+        *("sorting", "id_sorting", "text_time", "in_time"),
+    )
+
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        problem, alpha = self.problem, self.alpha
+        self.held, self.by_id = HeldActions(setting), HeldActions(setting)
         self.interference = NextEpisodeInterference(problem, alpha / 2.0)  # the other half is for carry-over within episodes
         self.windows, self.mates = WindowInterference(alpha), ClusterInterference(problem, alpha)
         self.clustered, self.id_windows = WindowInterference(alpha), WindowInterference(alpha)
-        self.text_time = False
         self.thinning = Thinning(MOST_EPISODES)
-        self.tail: Batch | None = None
+        self.tail: Batch | None = None  # the last episodes, for pairs with the next batch
         self.sorting, self.id_sorting = ResultSorting(problem), IdArrangement(problem)
-        self.in_time = False
+        self.in_time = self.text_time = False
 
     def add(self, view: BatchView) -> None:
         """Add the episodes of a batch."""
         batch = view.batch
-        times = comparable_times(batch)
+        times = _times(batch)
         self.in_time, self.text_time = times is not None, batch.time is not None and times is None
         if not self.in_time:
             self.sorting.add(view)
@@ -78,47 +85,36 @@ class EpisodeIndependence:
         self.tail = batch.take_episodes(last) if last.size else None
 
     def merge(self, other: EpisodeIndependence) -> None:
-        """Add what was found in later episodes; pairs of which one is here and one there are not looked at."""
-        self.held.merge(other.held)
-        self.by_id.merge(other.by_id)
-        self.interference.merge(other.interference)
-        self.windows.merge(other.windows)
-        self.clustered.merge(other.clustered)
-        self.id_windows.merge(other.id_windows)
-        self.text_time = self.text_time or other.text_time
-        self.mates.merge(other.mates)
-        self.sorting.merge(other.sorting)
-        self.id_sorting.merge(other.id_sorting)
-        self.in_time = self.in_time or other.in_time
+        """Add the results of later episodes; pairs with one episode here and one there are left out."""
+        super().merge(other)
         self.tail = None
 
-    def findings(self, strongest: dict[str, float], wrong: set[str]) -> list[Finding]:
-        """Return what was found.
+    def findings(self, known: Known) -> list[Finding]:
+        """Return the findings; levels whose propensities are wrong prove nothing."""
+        return PropensityTolerance(self.problem).findings(lambda wrong: self._findings(known.strongest, wrong), known.wrong)
 
-        strongest: by level, log evidence that propensities are wrong in a slice. wrong: levels where they are refuted.
-        """
+    def _findings(self, strongest: Mapping[str, float], wrong: set[str]) -> list[Finding]:
         column = None if self.in_time else self.sorting.column()
         orders = 2 if self.by_id.pairs else 1
-        by_id: list[Finding] = []
-        if orders == 2 and not self.id_sorting.found():
-            by_id = self.by_id.findings("in the order of the ids of episodes", strongest, orders)
-            unsure = wrong | {str(found.level) for found in by_id}
-            by_id += self.id_windows.findings("in the order of the ids of episodes", unsure)
+        held_by_id: list[Finding] = []
+        near_by_id: list[Finding] = []
+        if orders == 2 and not self.id_sorting.by_result():
+            held_by_id = self.by_id.findings(BY_ID, strongest, orders)
+            near_by_id = self.id_windows.findings(BY_ID, wrong | _levels(held_by_id))
         if column is not None:
             message = f"the episodes are sorted by '{column}', which follows from their actions; their order in time is not known"
             mates = self.mates.findings("sorted by a result", wrong)
             unsure_mates = not_compared(self.mates.test.reacting() - wrong, "other episodes of the cluster")
-            return [make_finding("order-unknown", "warning", message, column=column), *by_id, *mates, *unsure_mates]
+            order = make_finding("order-unknown", "warning", message, column=column)
+            return [order, *held_by_id, *near_by_id, *mates, *unsure_mates]
         words = f"in the order of '{self.problem.time}'" if self.in_time else "in the order of the log"
         held = self.held.findings(words, strongest, orders)
-        near = [found for found in by_id if found.code != "actions-held"]
-        by_id = [found for found in by_id if found.code == "actions-held"]
-        held += [found for found in by_id if found.level not in {own.level for own in held}]
-        wrong = wrong | {str(found.level) for found in held}
+        held += [item for item in held_by_id if str(item.level) not in _levels(held)]
+        wrong = wrong | _levels(held)
         after = self.interference.findings(words, wrong, self.windows.test.joined())
         in_order = self.windows.findings(words, wrong) or self.clustered.findings(words, wrong)
         mates = self.mates.findings(words, wrong)
-        near = [] if after or mates else _gravest([*in_order, *near])
+        near = [] if after or mates else sorted([*in_order, *near_by_id], key=lambda item: SEVERITIES.index(item.severity))[:1]
         return [*self._unread(), *held, *after, *near, *mates, *self._not_compared(wrong)]
 
     def _not_compared(self, wrong: set[str]) -> list[Finding]:
@@ -128,7 +124,7 @@ class EpisodeIndependence:
         return [*not_compared(clustered, "other episodes of the cluster"), *not_compared(near, "episodes before")]
 
     def _unread(self) -> list[Finding]:
-        """Return a warning where times are text that tells no order."""
+        """Return a warning where times are text without an order."""
         if not self.text_time:
             return []
         message = (
@@ -153,7 +149,7 @@ class EpisodeIndependence:
 
     def _in_time(self, batch: Batch) -> AnyArray:
         """Return all episodes in the order of time, else of the log."""
-        times = comparable_times(batch) if self.in_time else None
+        times = _times(batch) if self.in_time else None
         return np.arange(len(batch)) if times is None else np.argsort(times, kind="stable")
 
     def _add(self, view: BatchView, order: AnyArray, joint: int) -> None:
@@ -163,15 +159,15 @@ class EpisodeIndependence:
                 self.interference.add(view, before, now)
 
 
-def _gravest(found: list[Finding]) -> list[Finding]:
-    """Return the gravest of several findings, none of none."""
-    return sorted(found, key=lambda item: SEVERITIES.index(item.severity))[:1]
+def _levels(findings: list[Finding]) -> set[str]:
+    return {str(item.level) for item in findings}
 
 
-def comparable_times(batch: Batch) -> AnyArray | None:
-    """Return the times `[E]` as numbers or dates, text read as dates; None if there are none, or none that can be compared."""
-    if batch.time is None or batch.time.dtype.kind in "iufM":
-        return batch.time
+def _times(batch: Batch) -> AnyArray | None:
+    """Return the times `[E]` as numbers or dates, text read as dates; None if there are none, or they have no order."""
+    times = comparable_times(batch)
+    if times is not None or batch.time is None:
+        return times
     try:
         return np.asarray(pa.array(batch.time.astype(str)).cast(pa.timestamp("us")).to_numpy(zero_copy_only=False))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -191,21 +187,20 @@ def _pairs(order: AnyArray, joint: int) -> Iterator[EpisodePairs]:
     for lag in EPISODE_LAGS:
         before, now = order[:-lag], order[lag:]
         if joint:
-            kept = (before < joint) & (now >= joint)
-            before, now = before[kept], now[kept]
+            across = (before < joint) & (now >= joint)
+            before, now = before[across], now[across]
         if now.size:
             yield lag, before, now
 
 
-EPISODE_LAGS = (1, 2, 3, 4, 5, 6, 8, 12)  # episodes back; a few machines that take turns come again after as many
+class HeldActions(Sums):
+    """The test of actions that repeat across episodes, all levels and lags together at level alpha."""
 
+    adds = ("bets",)
 
-class HeldActions:
-    """The test of actions that come again across episodes, all levels and lags together at level alpha."""
-
-    def __init__(self, problem: Problem, scope: Scope, alpha: float) -> None:
-        self.problem, self.scope, self.alpha = problem, scope, alpha
-        declared = [level.name for level in problem.levels if level.propensity is not None]
+    def __init__(self, setting: AuditSetting) -> None:
+        self.problem, self.scope, self.alpha = setting.binned, setting.scope, setting.alpha
+        declared = [level.name for level in self.problem.levels if level.propensity is not None]
         self.bets = {(name, lag): ActionRepeats() for name in declared for lag in EPISODE_LAGS}
 
     def add(self, view: BatchView, lag: int, before: AnyArray, now: AnyArray) -> None:
@@ -221,47 +216,40 @@ class HeldActions:
             if later.size and (table.mu_taken[later] > 0).all():
                 bets.add(table, earlier, later)
 
-    def merge(self, other: HeldActions) -> None:
-        """Add what was found in other episodes."""
-        for key, bets in other.bets.items():
-            self.bets[key].merge(bets)
-
     @property
     def pairs(self) -> int:
         """How many pairs were added."""
         return sum(bets.pairs for bets in self.bets.values())
 
     def findings(self, order: str, strongest: Mapping[str, float], orders: int = 1) -> list[Finding]:
-        """Return what was found. order: of the episodes, in words. orders: in how many they are looked at, which share alpha.
+        """Return the findings. order: of the episodes, in words. orders: in how many they are tested, which share alpha.
 
-        strongest: log evidence that the propensities of a level are wrong in a slice; what is explained by that is not held.
+        strongest: log evidence that the propensities of a level are wrong in a slice, which may explain repeats.
         """
         alpha = self.alpha / orders
-        found = {key: bets.evidence() for key, bets in self.bets.items() if bets.pairs}
-        every = np.array(list(found.values()))
-        if not every.size or log_mean_evidence(every) < math.log(1.0 / alpha):
+        logs = {key: bets.evidence() for key, bets in self.bets.items() if bets.pairs}
+        every = np.array(list(logs.values()))
+        if log_mean_evidence(every) < math.log(1.0 / alpha):
             return []
-        limit = math.log(every.size / alpha)
-        grave: list[Finding] = []
+        limit = min(math.log(every.size / alpha), float(every.max()))
+        findings: list[Finding] = []
         for name in self.problem.names:
-            own = {lag: log for (level, lag), log in found.items() if level == name}
+            own = {lag: log for (level, lag), log in logs.items() if level == name}
             lag = max(own, key=lambda key: own[key], default=0)
-            strong = bool(own) and (own[lag] >= limit or own[lag] >= float(every.max()))
-            if strong and own[lag] > strongest.get(name, -math.inf):
-                grave.append(self._finding(name, lag, own[lag], order))
-        return grave
+            if own and own[lag] >= limit and own[lag] > strongest.get(name, -math.inf):
+                findings.append(self._finding(name, lag, own[lag], order))
+        return findings
 
     def _finding(self, level: str, lag: int, log: float, order: str) -> Finding:
         bets = self.bets[level, lag]
         back = "the episode before" if lag == 1 else f"{lag} episodes before"
-        given = self.problem.level(level).propensity
         return make_finding(
             "actions-held",
             "refused" if level in self.scope else "warning",
             f"level '{level}': {bets.same} of {bets.pairs} episodes take the action of {back} ({order}), not as often as their "
             "propensities say: an action is held over several episodes, or alternates, while each is logged as a fresh draw",
             level,
-            None if given is None or not given.log_columns else given.log_columns[0],
+            first_column(self.problem.level(level)),
             log10_evidence=log / math.log(10),
             lag=float(lag),
             share=bets.same / bets.pairs,

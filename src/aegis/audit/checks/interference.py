@@ -1,6 +1,6 @@
 """Interference: do decisions act on rewards of their siblings, or episodes on the next one, on neighbours or on their cluster?
 
-Siblings (theory section 16). The test of carry-over asks whether an action moves what comes after it. Here the rewards of
+Siblings (theory section 16). The test of carry-over asks whether an action moves later decisions. Here the rewards of
 all other decisions of the same parent, and of the same episode, are compared with each action, before it and after it: a
 later decision may take what an earlier one earns, and rows without an order may hide which came first. If the legacy reacts
 to other decisions, an action moves rewards through the legacy; then rewards are weighted by the inverse of their
@@ -20,67 +20,64 @@ over episodes every term has mean zero given the others, because its earliest we
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 
 import numpy as np
 
 from aegis.audit.batch_view import BatchView, in_reward_units
-from aegis.audit.betting import Choices, EpisodeBets, log_mean_evidence, merge_bets, set_of
-from aegis.audit.checks.base import Thinning
+from aegis.audit.betting import REACTS, Choices, EpisodeBets, log_mean_evidence, set_members, silenced
+from aegis.audit.checks.base import AuditSetting, Check, Known, PropensityTolerance, Thinning
 from aegis.audit.finding import FIXED, Finding, make_finding
-from aegis.audit.group_bets import DIRECTIONS, GroupBets, RandomDraws, centre_rewards, find_interference, interference_figures
-from aegis.audit.slices import EPISODES, context_signs, sign_at, sum_rows
+from aegis.audit.group_bets import DIRECTIONS, GroupBets, RandomDraws, centre_rewards, find_interference
+from aegis.audit.slices import EPISODES, own_context_signs, sign_at, sum_rows
+from aegis.audit.sums import Sums
 from aegis.problem import AnyArray, Array, Level, LevelTable, Problem
 
-MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
-
-REACTS = math.log(20.0)  # evidence from which the controller counts as reacting to other members
-
+MOST_DECISIONS = 2**16  # of a level that are all read; then some batches only
 TOGETHER = math.log(3.0)  # evidence from which choices may not be drawn one after the other
-
 SMALLEST = (0.25, 0.1, 0.04)  # propensities by whose inverses rewards are weighted, where none is declared
 
 
 def least_chance(level: Level) -> float | None:
     """Return the declared smallest propensity of an available action, None if there is none."""
-    given = level.propensity
-    if given is None or given.least is not None:
-        return None if given is None else given.least
-    if given.shares:
-        return min(given.shares) or None
-    return None if given.epsilon is None else given.epsilon / level.actions.count
+    spec = level.propensity
+    if spec is None or spec.least is not None:
+        return None if spec is None else spec.least
+    if spec.shares:
+        return min(spec.shares) or None
+    return None if spec.epsilon is None else spec.epsilon / level.actions.count
 
 
-class _Kind:
+class _SiblingBets(Sums):
     """Bets on one kind of groups of one level: on rewards, on weighted rewards, and on the controller's reactions to each."""
+
+    adds = ("reward", "weighted", "reacts", "held")
 
     def __init__(self, sets: int, directions: tuple[str, ...]) -> None:
         self.reward = GroupBets(sets, directions)
-        self.weighted = [GroupBets(sets, directions) for _ in SMALLEST]
+        self.weighted = {least: GroupBets(sets, directions) for least in range(len(SMALLEST))}
         self.reacts = {name: GroupBets(sets) for name in ("taken", "chance")}
-        self.held = [GroupBets(sets) for _ in SMALLEST]
-        self.seen = math.inf  # the smallest propensity of an available action, 0 where it is not known
+        self.held = {least: GroupBets(sets) for least in range(len(SMALLEST))}
+        self.smallest = math.inf  # propensity of an available action, 0 where it is not known
 
-    def merge(self, other: _Kind) -> None:
+    def merge(self, other: _SiblingBets) -> None:
         """Add the bets on other groups."""
-        self.reward.merge(other.reward)
-        for own, more in zip([*self.weighted, *self.held], [*other.weighted, *other.held], strict=True):
-            own.merge(more)
-        for name, bets in self.reacts.items():
-            bets.merge(other.reacts[name])
-        self.seen = min(self.seen, other.seen)
+        super().merge(other)
+        self.smallest = min(self.smallest, other.smallest)
 
 
-class SiblingInterference:
+class SiblingInterference(Check):
     """The test that decisions do not act on rewards of others below the same parent or in the same episode, at level alpha."""
 
-    def __init__(self, problem: Problem, alpha: float) -> None:
-        self.problem, self.alpha = problem, alpha
-        self.thinning = {level.name: Thinning(MOST_DECISIONS) for level in problem.levels if level.propensity is not None}
-        self.kinds: dict[tuple[str, str], _Kind] = {}
+    adds = ("kinds",)
+
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        self.thinning = {level.name: Thinning(MOST_DECISIONS) for level in self.problem.levels if level.propensity is not None}
+        self.kinds: dict[tuple[str, str], _SiblingBets] = {}
         # Under 'within' a decision may act on later ones, and its weight says so; none may act on earlier ones.
-        self.directions = DIRECTIONS if problem.carry_over == "none" else DIRECTIONS[:1]
+        self.directions = DIRECTIONS if self.problem.carry_over == "none" else DIRECTIONS[:1]
 
     def add(self, view: BatchView) -> None:
         """Add the decisions of a batch."""
@@ -100,7 +97,7 @@ class SiblingInterference:
                 ends = first | np.roll(first, -1)
                 several = ~(first & np.roll(first, -1))
                 self._bet(part, level, words, group[several], rows[several])
-                if not ends[several].all():  # the first and the last of each group by themselves: what comes late
+                if not ends[several].all():  # the first and the last of each group by themselves: effects that come late
                     self._bet(part, level, f"{words}, ends", group[several & ends], rows[several & ends])
 
     def _bet(self, view: BatchView, level: Level, words: str, group: AnyArray, rows: AnyArray) -> None:
@@ -108,8 +105,8 @@ class SiblingInterference:
             return
         table = view.batch.levels[level.name].take(rows, rows)
         draws = RandomDraws.of(level, table, view.cuts.shares[level.name])
-        kind = self.kinds.setdefault((level.name, words), _Kind(draws.surprise.shape[1], self.directions))
-        reward = view.rewards_below(level.name)[rows]
+        kind = self.kinds.setdefault((level.name, words), _SiblingBets(draws.surprise.shape[1], self.directions))
+        reward = view.mean_rewards(level.name)[rows]
         result = centre_rewards(reward, view.cuts, level.name)
         kind.reward.add(group, draws.surprise, result, draws.variance)
         for name, reaction in draws.reactions():
@@ -117,44 +114,42 @@ class SiblingInterference:
         if self.directions != DIRECTIONS:
             return
         declared = least_chance(level)
-        kind.seen = min(kind.seen, _smallest(table)) if declared is None else declared
+        kind.smallest = min(kind.smallest, _smallest(table)) if declared is None else declared
         for place, least in enumerate(SMALLEST if declared is None else (declared,)):
-            if kind.seen < least and declared is None:
+            if kind.smallest < least and declared is None:
                 continue
             share = np.minimum(least / table.mu_taken, 1.0)
             kind.weighted[place].add(group, draws.surprise, result * share, draws.variance)
-            # Sets that are drawn anew each time have the same mean weight, whatever others drew.
+            # Sets that are drawn anew each time have the same mean weight, no matter which sets others drew.
             kind.held[place].add(group, draws.surprise, draws.taken * share[:, None], draws.variance)
 
-    def merge(self, other: SiblingInterference) -> None:
-        """Add what was found in other episodes, with the same cuts."""
-        for key, kind in other.kinds.items():
-            if key not in self.kinds:
-                self.kinds[key] = kind
-                continue
-            self.kinds[key].merge(kind)
+    def findings(self, known: Known) -> list[Finding]:
+        """Return the findings, unless decisions carry over, which explains them."""
+        if any(item.severity == "refused" for item in known.of("carry-over")):
+            return []
+        return PropensityTolerance(self.problem).findings(self._findings, known.wrong)
 
-    def findings(self, wrong: Collection[str] = ()) -> list[Finding]:
-        """Return what was found; levels whose propensities are `wrong` say nothing."""
-        known = {key: self._believed(key[0], kind) for key, kind in self.kinds.items() if key[0] not in wrong}
-        bets = {key: own for key, (own, _) in known.items() if own is not None}
-        found = find_interference(list(bets.values()), self.alpha)
-        untested = self._untested({level for (level, _), (_, both) in known.items() if not both})
-        if found is None:
+    def _findings(self, wrong: Collection[str]) -> list[Finding]:
+        """Return the findings of levels whose propensities are not `wrong`."""
+        valid = {key: self._valid_bets(key[0], kind) for key, kind in self.kinds.items() if key[0] not in wrong}
+        bets = {key: own for key, (own, _) in valid.items() if own is not None}
+        result = find_interference(list(bets.values()), self.alpha)
+        untested = self._untested({level for (level, _), (_, both) in valid.items() if not both})
+        if result is None:
             return untested
-        level, group = list(bets)[found.place]
+        level, group = list(bets)[result.place]
         where = "of the same episode" if group.startswith("episode") else "below the same parent"
         declared = self.problem.carry_over
         which, allowed = ("other decisions", "its own") if declared == "none" else ("earlier decisions", "later ones")
         message = (
             f"level '{level}': an action goes with the rewards of {which} {where}; under 'carry_over: {declared}' it acts on "
-            f"{allowed} only{found.label}"
+            f"{allowed} only{result.label}"
         )
-        own = interference_figures(bets[level, group], found)
-        weighted = any(bets[level, group] is part for part in self.kinds[level, group].weighted)
+        figures = dict(result.figures)
+        weighted = any(bets[level, group] is part for part in self.kinds[level, group].weighted.values())
         if weighted and least_chance(self.problem.level(level)) is None:
-            own["test"] = FIXED  # the smallest propensity was seen and not declared: not a test that may pause a gate
-        return [make_finding("siblings-interfere", found.severity, message, level, figures=own), *untested]
+            figures["test"] = FIXED  # the smallest propensity is observed, not declared: this test may not pause a gate
+        return [make_finding("siblings-interfere", result.severity, message, level, figures=figures), *untested]
 
     def _untested(self, levels: Collection[str]) -> list[Finding]:
         """Return a warning for each of the levels at which rewards could not be compared with earlier actions."""
@@ -170,7 +165,7 @@ class SiblingInterference:
             if level in levels
         ]
 
-    def _believed(self, level: str, kind: _Kind) -> tuple[GroupBets | None, bool]:
+    def _valid_bets(self, level: str, kind: _SiblingBets) -> tuple[GroupBets | None, bool]:
         """Return the bets on rewards that hold for this controller, None if none do, and whether they look both ways."""
         if self.problem.carry_over != "none":
             return kind.reward, True  # a choice has mean zero given all that came before it, however the controller reacts
@@ -178,7 +173,7 @@ class SiblingInterference:
             return kind.reward, True
         declared = least_chance(self.problem.level(level))
         for place, least in enumerate(SMALLEST if declared is None else (declared,)):
-            if kind.seen >= least and kind.held[place].overall() < REACTS:
+            if kind.smallest >= least and kind.held[place].overall() < REACTS:
                 return kind.weighted[place], True
         return (kind.reward.only("earlier") if drawn_in_turn(kind.reacts["taken"]) else None), False
 
@@ -191,7 +186,7 @@ def drawn_in_turn(taken: GroupBets) -> bool:
 def _smallest(table: LevelTable) -> float:
     """Return the smallest propensity of an available action, 0 where only that of the action taken is known."""
     if table.mu_full is None:
-        return 0.0  # of two actions both are known, but a row in which one is impossible is not told from one in which it is rare
+        return 0.0  # of two actions both are known, but an impossible one looks like a rare one
     known = table.mu_full if table.available is None else table.mu_full[table.available]
     return float(known.min(initial=math.inf))
 
@@ -201,7 +196,7 @@ WINDOW_SIZES = (2, 5, 10, 20)  # of blocks of neighbouring episodes
 
 @dataclass(frozen=True, slots=True)
 class GroupMembers:
-    """Episodes `[E]` as members of groups: the draws `[q]` of one level in them, whose they are, and the result of each."""
+    """Episodes `[E]` as members of groups: the draws `[q]` of one level in them, how many each has, and the result of each."""
 
     draws: RandomDraws
     number: AnyArray
@@ -216,20 +211,15 @@ class GroupMembers:
         """Return the episodes from one up to another."""
         ends = np.concatenate([[0], np.cumsum(self.number)])
         rows = slice(int(ends[first]), int(ends[last]))
-        draws = self.draws
-        known = [None if part is None else part[rows] for part in (draws.chance, draws.variance)]
-        return GroupMembers(
-            RandomDraws(draws.surprise[rows], draws.taken[rows], *known), self.number[first:last], self.result[first:last]
-        )
+        columns = [None if column is None else column[rows] for column in self.draws.columns()]
+        return GroupMembers(RandomDraws(*columns), self.number[first:last], self.result[first:last])  # type: ignore[arg-type]
 
     def after(self, earlier: GroupMembers) -> GroupMembers:
         """Return these episodes with earlier ones before them."""
-        own, other = self.draws, earlier.draws
-        surprise, taken = np.concatenate([other.surprise, own.surprise]), np.concatenate([other.taken, own.taken])
-        parts = ((other.chance, own.chance), (other.variance, own.variance))
-        known = [None if one is None or two is None else np.concatenate([one, two]) for one, two in parts]
+        pairs = zip(earlier.draws.columns(), self.draws.columns(), strict=True)
+        columns = [None if one is None or two is None else np.concatenate([one, two]) for one, two in pairs]
         number, result = np.concatenate([earlier.number, self.number]), np.concatenate([earlier.result, self.result])
-        return GroupMembers(RandomDraws(surprise, taken, *known), number, result)
+        return GroupMembers(RandomDraws(*columns), number, result)  # type: ignore[arg-type]
 
     def mean(self, values: Array) -> Array:
         """Return the means `[E, B]` of values `[q, B]` over the draws of each episode, 0 where there are none."""
@@ -238,20 +228,22 @@ class GroupMembers:
 
 def group_members(view: BatchView, episodes: AnyArray) -> dict[str, GroupMembers]:
     """Return the members by level, for levels whose propensities are all known in these episodes."""
-    found: dict[str, GroupMembers] = {}
-    result = centre_rewards(view.episode_rewards()[episodes], view.cuts, EPISODES)
+    members: dict[str, GroupMembers] = {}
+    result = centre_rewards(view.mean_rewards()[episodes], view.cuts, EPISODES)
     for level in view.problem.levels:
         rows, owner = view.rows_below(level.name, episodes)
         table = view.batch.levels[level.name].take(rows, rows)
         if level.propensity is None or not rows.size or not (np.isfinite(table.mu_taken) & (table.mu_taken > 0)).all():
             continue
         draws = RandomDraws.of(level, table, view.cuts.shares[level.name])
-        found[level.name] = GroupMembers(draws, np.bincount(owner, minlength=episodes.size), result)
-    return found
+        members[level.name] = GroupMembers(draws, np.bincount(owner, minlength=episodes.size), result)
+    return members
 
 
-class GroupTest:
+class GroupTest(Sums):
     """Bets on groups of episodes, by level and kind of group, and whether the controller reacts within them."""
+
+    adds = ("reward", "mean", "together", "reacts")
 
     def __init__(self) -> None:
         self.reward: dict[tuple[str, Hashable], GroupBets] = {}  # each draw of an episode is a factor
@@ -276,19 +268,12 @@ class GroupTest:
         bets = self.together.setdefault(level, GroupBets(draws.surprise.shape[1]))
         bets.add(members.owner, draws.surprise, draws.taken, draws.variance)
 
-    def merge(self, other: GroupTest) -> None:
-        """Add the bets on other groups."""
-        _merge(self.reward, other.reward)
-        _merge(self.mean, other.mean)
-        _merge(self.together, other.together)
-        _merge(self.reacts, other.reacts)
-
     def joined(self) -> set[str]:
         """Return the levels whose draws in one episode may go together: only their mean is bet on."""
         return {level for level, bets in self.together.items() if bets.overall() >= TOGETHER}
 
     def reacting(self) -> set[str]:
-        """Return the levels at which the controller reacts to other members: their rewards say nothing about actions."""
+        """Return the levels at which the controller reacts to other members: rewards prove nothing about actions there."""
         return {level for (level, _, _), bets in self.reacts.items() if bets.overall() >= REACTS}
 
     def bets(self, wrong: Collection[str]) -> dict[tuple[str, Hashable], GroupBets]:
@@ -297,17 +282,17 @@ class GroupTest:
         Where the controller reacts to other members, actions move later rewards through it: only earlier ones are bet on.
         """
         reacting, joined = self.reacting(), self.joined()
-        found: dict[tuple[str, Hashable], GroupBets] = {}
+        valid: dict[tuple[str, Hashable], GroupBets] = {}
         for key, bets in self.reward.items():
             if key[0] in wrong:
                 continue
             mean = self.mean.get(key)
             own = bets if mean is None else mean.beside(bets, key[0] not in joined)
             if key[0] not in reacting:
-                found[key] = own
+                valid[key] = own
             elif drawn_in_turn(self.reacts[*key, "taken"]):
-                found[key] = own.only("earlier")
-        return found
+                valid[key] = own.only("earlier")
+        return valid
 
 
 def not_compared(levels: Collection[str], whom: str) -> list[Finding]:
@@ -323,16 +308,10 @@ def not_compared(levels: Collection[str], whom: str) -> list[Finding]:
     ]
 
 
-def _merge(bets: dict, others: Mapping) -> None:  # type: ignore[type-arg]
-    for key, other in others.items():
-        if key in bets:
-            bets[key].merge(other)
-        else:
-            bets[key] = other
-
-
-class WindowInterference:
+class WindowInterference(Sums):
     """The test of independence within blocks of neighbouring episodes, all levels and sizes together at level alpha."""
+
+    adds = ("test",)
 
     def __init__(self, alpha: float) -> None:
         self.alpha = alpha
@@ -340,41 +319,43 @@ class WindowInterference:
         self.rest: dict[tuple[str, int], GroupMembers] = {}
 
     def add(self, view: BatchView, order: AnyArray) -> None:
-        """Add episodes in their order; those that do not fill a block are kept for the next batch."""
+        """Add episodes in their order; those that do not fill a block wait for the next batch."""
         order = order[view.fresh[order]]
         if not order.size:
             return
         for level, members in group_members(view, order).items():
             self.test.add_draws(level, members)
             for size in WINDOW_SIZES:
-                kept = self.rest.get((level, size))
-                own = members if kept is None else members.after(kept)
+                waiting = self.rest.get((level, size))
+                own = members if waiting is None else members.after(waiting)
                 full = own.result.size // size * size
                 self.test.add(level, size, np.arange(full) // size, own.between(0, full))
                 self.rest[level, size] = own.between(full, own.result.size)
 
     def merge(self, other: WindowInterference) -> None:
-        """Add what was found in later episodes; a block of which a part is here and a part there is left out."""
-        self.test.merge(other.test)
+        """Add the bets on later episodes; a block with episodes here and there is left out."""
+        super().merge(other)
         self.rest = {}
 
     def findings(self, order: str, wrong: Collection[str] = ()) -> list[Finding]:
-        """Return what was found. order: of the episodes, in words. Levels whose propensities are `wrong` say nothing."""
+        """Return the findings. order: of the episodes, in words. Levels whose propensities are `wrong` prove nothing."""
         bets = self.test.bets(wrong)
-        found = find_interference(list(bets.values()), self.alpha)
-        if found is None:
+        result = find_interference(list(bets.values()), self.alpha)
+        if result is None:
             return []
-        level, size = list(bets)[found.place]
+        level, size = list(bets)[result.place]
         message = (
             f"actions of level '{level}' go with the rewards of other episodes among {size} neighbours ({order}): episodes act "
-            f"on each other{found.label}"
+            f"on each other{result.label}"
         )
-        own = interference_figures(bets[level, size], found)
-        return [make_finding("neighbours-interfere", found.severity, message, level, figures=own, episodes=float(str(size)))]
+        figures = {**result.figures, "episodes": float(str(size))}
+        return [make_finding("neighbours-interfere", result.severity, message, level, figures=figures)]
 
 
-class ClusterInterference:
+class ClusterInterference(Sums):
     """The test of interference between episodes of one cluster, at level alpha; of clusters within a batch."""
+
+    adds = ("test", "followed")
 
     def __init__(self, problem: Problem, alpha: float) -> None:
         self.problem, self.alpha = problem, alpha
@@ -395,37 +376,37 @@ class ClusterInterference:
         for level, members in group_members(view, order[arranged]).items():
             self.test.add_draws(level, members)
             self.test.add(level, "cluster", group, members)
-            followed = self.followed.setdefault(level, GroupBets(members.draws.surprise.shape[1], ("next",)))
-            followed.add_single(members.draws.surprise, more, members.draws.variance is not None, members.owner)
-
-    def merge(self, other: ClusterInterference) -> None:
-        """Add what was found in other episodes."""
-        self.test.merge(other.test)
-        _merge(self.followed, other.followed)
+            _bet_on_next(self.followed, level, members, more)
 
     def findings(self, order: str, wrong: Collection[str] = ()) -> list[Finding]:
-        """Return what was found. order: of the episodes, in words. Levels whose propensities are `wrong` say nothing."""
+        """Return the findings. order: of the episodes, in words. Levels whose propensities are `wrong` prove nothing."""
         bets = self.test.bets(wrong)
-        found = find_interference(list(bets.values()), self.alpha)
-        if found is None:
+        result = find_interference(list(bets.values()), self.alpha)
+        if result is None:
             return []
-        level, kind = list(bets)[found.place]
+        level = list(bets)[result.place][0]
         # A declared size makes claims about totals, which may end after a success: then numbers alone may explain this.
         ends = self.problem.cluster_most is not None and self.followed[level].overall() >= REACTS
         why = "; whether a cluster goes on depends on actions too, which may explain it" if ends else ""
         message = (
             f"an action of level '{level}' goes with the rewards of other episodes of its cluster ({order}): episodes of a "
-            f"cluster act on each other{found.label}{why}"
+            f"cluster act on each other{result.label}{why}"
         )
-        own, severity = interference_figures(bets[level, kind], found), "warning" if ends else found.severity
-        return [make_finding("cluster-interferes", severity, message, level, self.problem.cluster_name, figures=own)]
+        severity, column = "warning" if ends else result.severity, self.problem.cluster_name
+        return [make_finding("cluster-interferes", severity, message, level, column, figures=result.figures)]
 
 
-EPISODE_REACTS = math.log(20.0)  # evidence from which the controller counts as reacting to the episode before
+def _bet_on_next(bets: dict[str, GroupBets], level: str, members: GroupMembers, result: Array) -> None:
+    """Bet that the draws of a level act on something `[E]` in [-1, 1] that comes after each episode."""
+    draws = members.draws
+    own = bets.setdefault(level, GroupBets(draws.surprise.shape[1], ("next",)))
+    own.add_single(draws.surprise, result, draws.variance is not None, members.owner)
 
 
-class NextEpisodeInterference:
+class NextEpisodeInterference(Sums):
     """The test of independence between neighbouring episodes, all levels together."""
+
+    adds = ("bets", "again", "mean", "pairs")
 
     def __init__(self, problem: Problem, alpha: float) -> None:
         self.problem, self.alpha = problem, alpha
@@ -437,69 +418,52 @@ class NextEpisodeInterference:
 
     def add(self, view: BatchView, before: AnyArray, now: AnyArray) -> None:
         """Add pairs `[p]` of neighbouring episodes."""
-        kept = view.fresh[before] & view.fresh[now]
-        before, now = before[kept], now[kept]
+        fresh = view.fresh[before] & view.fresh[now]
+        before, now = before[fresh], now[fresh]
         if not before.size:
             return
         self.pairs += before.size
         outermost = self.problem.names[0]
-        first, _ = view.first_decisions(outermost)
-        own = [cut for cut in view.cuts.context[outermost] if cut.variable in view.batch.levels[outermost].context]
-        signs = context_signs(own, view.batch.levels[outermost].context, first[now])
-        signs["the reward"] = sign_at(view.episode_rewards()[now], view.cuts.reward[outermost])
-        result = centre_rewards(view.episode_rewards()[now], view.cuts, EPISODES)
+        signs = own_context_signs(view.cuts, view.batch, outermost, view.first_decisions(outermost)[0][now])
+        rewards = view.mean_rewards()[now]
+        signs["the reward"] = sign_at(rewards, view.cuts.reward[outermost])
         for name, members in group_members(view, before).items():
-            draws = members.draws
-            own_bets = self.mean.setdefault(name, GroupBets(draws.surprise.shape[1], ("next",)))
-            own_bets.add_single(draws.surprise, result, draws.variance is not None, members.owner)
+            _bet_on_next(self.mean, name, members, centre_rewards(rewards, view.cuts, EPISODES))
         for level in self.declared:
-            table = view.batch.levels[level.name]
+            table, counts = view.batch.levels[level.name], np.diff(view.starts[level.name])
             start, some = view.first_decisions(level.name)
             pairs = np.flatnonzero(some[before] & some[now])
-            drawn = view.last_decisions(level.name) if view.even(level.name) else start
+            drawn = view.last_decisions(level.name) if (counts == counts[0]).all() else start
             rows, after = drawn[before[pairs]], start[now[pairs]]
-            if not pairs.size or not np.isfinite(table.mu_taken[rows]).all():
-                continue
-            drawn_from = table.take(rows, rows)
-            halves = Choices.of(level, drawn_from, 2)  # what grows with the action shows in these, all else in finer sets
-            finer = [Choices.of(level, drawn_from)] if level.actions.count > 2 else []
-            for choices in (halves, *finer):
-                for label, sign in signs.items():
-                    bets = self.bets.setdefault((level.name, label, choices.sets), EpisodeBets(choices.sets))
-                    bets.add_single(choices, sign[pairs])
-                again = self.again.setdefault((level.name, choices.sets), EpisodeBets(choices.sets))
-                next_set = set_of(level, table.action[after], choices.sets)
-                again.add_repeats(choices, next_set, np.arange(pairs.size), pairs.size)
+            if pairs.size and np.isfinite(table.mu_taken[rows]).all():
+                later = {label: sign[pairs] for label, sign in signs.items()}
+                self._bet(level, table.take(rows, rows), later, table.action[after])
 
-    def merge(self, other: NextEpisodeInterference) -> None:
-        """Add what was found in other episodes."""
-        merge_bets(self.bets, other.bets)
-        merge_bets(self.again, other.again)
-        for name, bets in other.mean.items():
-            if name in self.mean:
-                self.mean[name].merge(bets)
-            else:
-                self.mean[name] = bets
-        self.pairs += other.pairs
+    def _bet(self, level: Level, table: LevelTable, signs: dict[str, Array], after: AnyArray) -> None:
+        """Bet on the signs `[p]` of the next episode, and on its first actions `[p]`."""
+        # Effects that grow with the action show in halves, others in finer sets.
+        for most in (2, 8) if level.actions.count > 2 else (2,):
+            choices = Choices.of(level, table, most)
+            for label, sign in signs.items():
+                self.bets.setdefault((level.name, label, choices.sets), EpisodeBets(choices.sets)).add_single(choices, sign)
+            again = self.again.setdefault((level.name, choices.sets), EpisodeBets(choices.sets))
+            again.add_repeats(choices, set_members(level, most)[after], np.arange(after.size), after.size)
 
     def findings(self, order: str, wrong: Collection[str] = (), joined: Collection[str] = ()) -> list[Finding]:
-        """Return what was found. order: of the episodes, in words. Levels whose propensities are `wrong` say nothing.
+        """Return the findings. order: of the episodes, in words. Levels whose propensities are `wrong` prove nothing.
 
         joined: levels whose draws in one episode may go together, which are not bet on one after the other.
         """
-        reacting = {name for (name, _), bets in self.again.items() if log_mean_evidence(bets.evidence()) >= EPISODE_REACTS}
+        reacting = {name for (name, _), bets in self.again.items() if log_mean_evidence(bets.evidence()) >= REACTS}
         parts: dict[tuple[str, str, int], Array] = {}
         for (name, label, sets), bets in self.bets.items():
             if name not in wrong:
-                logs = bets.evidence()
-                mute = name in reacting and label == "the reward"  # the controller's reaction, not the plant's
-                parts[name, label, sets] = np.full(logs.size, -np.inf) if mute else logs
+                reaction = name in reacting and label == "the reward"  # of the controller, not of the plant
+                parts[name, label, sets] = silenced(bets.evidence(), reaction)
         for name, every_draw in self.mean.items():
             if name not in wrong:
-                logs = every_draw.evidence()
-                parts[name, "the mean reward", 0] = np.full(logs.size, -np.inf) if name in {*reacting, *joined} else logs
-        every = np.concatenate(list(parts.values())) if parts else np.zeros(0)
-        if not every.size or log_mean_evidence(every) < math.log(1.0 / self.alpha):
+                parts[name, "the mean reward", 0] = silenced(every_draw.evidence(), name in {*reacting, *joined})
+        if log_mean_evidence(parts.values()) < math.log(1.0 / self.alpha):
             return []
         (level, what, _), strongest = max(parts.items(), key=lambda item: item[1].max(initial=-np.inf))
         return [
@@ -510,6 +474,6 @@ class NextEpisodeInterference:
                 level,
                 log10_evidence=float(strongest.max()) / math.log(10),
                 pairs=float(self.pairs),
-                bets=float(every.size),
+                bets=float(sum(logs.size for logs in parts.values())),
             )
         ]

@@ -14,12 +14,13 @@ alone, at that action.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
 
-from aegis.audit.batch_view import id_words
+from aegis.audit.batch_view import BatchView, group_starts, id_words
+from aegis.audit.checks.base import AuditSetting, Check, Known
 from aegis.audit.checks.drift import Following, followed_past, past_of
 from aegis.audit.codes import PROPENSITIES_MOVE, SEVERAL_LOGGERS
 from aegis.audit.finding import Finding, make_finding
@@ -43,36 +44,38 @@ from aegis.problem import (
 )
 
 KEPT_LOGGERS = 1024  # episodes in the sample
-
 MOST_COLUMNS = 24  # of a context; in more of them no two are alike
-
-FEW_ACTIONS = 8  # so many are looked at one by one
-
+FEW_ACTIONS = 8  # actions that are compared one by one
 MOST_PARTS = 64  # into which probabilities of more actions are added up
-
 SAME_DISTRIBUTION = 1e-3  # total variation below which two distributions are one
-
-LEAST_DIFFERENCE = 0.01  # mean difference between neighbours that is worth a word
-
+LEAST_DIFFERENCE = 0.01  # mean difference between neighbours that is worth a finding
 KEY, WHERE, PAST = "key", "where", "past"
 
 LoggerSample = dict[str, AnyArray]  # columns by name, one entry per decision, in the order of keys
 
 
-class Loggers:
+class Loggers(Check):
     """A sample of first decisions at each level: what they looked at, and with which probabilities they were taken."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.levels = [level for level in problem.levels if _varies(level)]
-        self.seen = 0  # episodes
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        self.problem = setting.problem
+        self.levels = [level for level in self.problem.levels if _varies(level)]
+        self.next = 0  # number of the next episode
         self.keys: Hashes = np.zeros(0, dtype=np.uint64)  # of the episodes in the sample
         self.samples: dict[str, LoggerSample] = {}
 
-    def add(self, batch: Batch) -> None:
+    def begin_part(self, first: int, episodes: int) -> None:
+        """Number the episodes of a part from the first one on."""
+        self.next = first
+
+    def add(self, view: BatchView) -> None:
         """Add the episodes of a batch, as it is in the log."""
-        if not self.levels:
-            return
+        if self.levels:
+            self.add_batch(view.logged)
+
+    def add_batch(self, batch: Batch) -> None:
+        """Add the episodes of a batch."""
         keys = _keys(batch.episode)
         chosen = np.flatnonzero(keys < self.keys[-1]) if self.keys.size == KEPT_LOGGERS else np.arange(keys.size)
         if chosen.size > KEPT_LOGGERS:
@@ -81,17 +84,17 @@ class Loggers:
             part = batch.take_episodes(chosen)
             samples = {level.name: self._sample(level, part, keys[chosen]) for level in self.levels}
             for level in self.levels:
-                past = past_of(batch, _first_sides(level, batch), self.seen)
+                past = past_of(batch, _first_sides(level, batch), self.next)
                 owner = part.episode_of(level.name)
-                samples[level.name][PAST] = past[chosen[owner[_firsts(owner)]]]
+                samples[level.name][PAST] = past[chosen[owner[group_starts(owner)]]]
             self._keep(keys[chosen], samples)
-        self.seen += len(batch)
+        self.next += len(batch)
 
     def merge(self, other: Loggers) -> None:
-        """Add what another part of the log holds."""
+        """Add the sample of another part of the log."""
         self._keep(other.keys, other.samples)
 
-    def findings(self) -> list[Finding]:
+    def findings(self, known: Known | None = None) -> list[Finding]:
         """Return a finding for each level at which the propensities are not one function of the context."""
         return [item for level in self.levels if level.name in self.samples for item in self._level(level)]
 
@@ -109,7 +112,7 @@ class Loggers:
     def _sample(self, level: Level, batch: Batch, keys: Hashes) -> LoggerSample:
         """Return the first decision of a level in each episode: its context as numbers and categories, and its propensities."""
         table, owner = batch.levels[level.name], batch.episode_of(level.name)
-        rows = _firsts(owner)
+        rows = group_starts(owner)
         kinds = {variable.name: variable.kind for each in self.problem.levels for variable in each.context}
         kinds |= {each.actions.column: "real" if each.actions.numeric else "categorical" for each in self.problem.levels}
         numbers: list[Array] = []
@@ -150,11 +153,11 @@ class Loggers:
         if left is None or left.near < LEAST_DIFFERENCE:
             return []
         one, other = (str(sample[WHERE][row]) for row in left.rows)
-        found = [_finding(level, left, full, one, other)] if _logged(level) else []
-        looks = np.column_stack([sample["categories"], *([] if full else [sample["action"]])])
-        _, groups = np.unique(looks, axis=0, return_inverse=True) if looks.shape[1] else (None, np.zeros(len(looks)))
-        after = followed_past(sample["numbers"], np.ravel(groups), sample["quantity"], sample[PAST])
-        return found if after is None else [*found, _moving(level, after)]
+        logged = level.propensity is not None and level.propensity.base is None  # not derived from the action that was meant
+        findings = [_finding(level, left, full, one, other)] if logged else []
+        groups = _codes([sample["categories"]], sample, full)
+        after = followed_past(sample["numbers"], groups, sample["quantity"], sample[PAST])
+        return findings if after is None else [*findings, _moving(level, after)]
 
     def _exact(self, level: Level) -> bool:
         """Say whether a level looks at nothing but categories, and at actions that were declared one by one."""
@@ -163,13 +166,20 @@ class Loggers:
         return kinds <= {"categorical"} and not any(each.actions.continuous for each in levels)
 
 
+def _codes(columns: list[AnyArray], sample: LoggerSample, full: bool) -> AnyArray:
+    """Return a number `[n]` for each different row of columns, and of actions if only their propensities are known."""
+    looks = np.column_stack([*columns, *([] if full else [sample["action"]])])
+    if not looks.shape[1]:
+        return np.zeros(len(looks))
+    return np.ravel(np.unique(looks, axis=0, return_inverse=True)[1])
+
+
 def _repeated(sample: LoggerSample, full: bool) -> Nugget | None:
     """Return how propensities differ between contexts that are equal, and actions if only theirs are known."""
-    looks = np.column_stack([sample["numbers"], sample["categories"], *([] if full else [sample["action"]])])
-    if not len(looks):
+    if not len(sample["numbers"]):
         return None
-    _, keys = np.unique(looks, axis=0, return_inverse=True) if looks.shape[1] else (None, np.zeros(len(looks)))
-    return nugget_of_repeats(np.ravel(keys), Variogram(sample["quantity"] * (1.0 if full else 2.0), SAME_DISTRIBUTION))
+    keys = _codes([sample["numbers"], sample["categories"]], sample, full)
+    return nugget_of_repeats(keys, Variogram(sample["quantity"] * (1.0 if full else 2.0), SAME_DISTRIBUTION))
 
 
 def _of_whole(level: Level, sample: LoggerSample) -> Nugget | None:
@@ -203,35 +213,21 @@ def _of_taken(level: Level, sample: LoggerSample) -> tuple[Nugget | None, Logger
 
 def _varies(level: Level) -> bool:
     """Say whether the propensities of a level come from columns of the log. Those in the problem file follow one rule."""
-    given = level.propensity
-    return given is not None and not given.estimated and bool(given.column or given.columns or given.base)
-
-
-def _logged(level: Level) -> bool:
-    """Say whether the propensities of a level were logged as they are, and not derived from the action that was meant."""
-    given = level.propensity
-    return _varies(level) and given is not None and given.base is None
-
-
-def _firsts(owner: AnyArray) -> AnyArray:
-    """Return the first decision of each episode."""
-    return np.flatnonzero(np.concatenate([np.ones(min(1, owner.size), dtype=np.bool_), owner[1:] != owner[:-1]]))
+    spec = level.propensity
+    return spec is not None and not spec.estimated and bool(spec.column or spec.columns or spec.base)
 
 
 def _first_sides(level: Level, batch: Batch) -> Array:
     """Return for each episode 1 if its first decision is in the upper half of the actions, -1 if not, 0 if there is none."""
     owner = batch.episode_of(level.name)
-    rows = _firsts(owner)
-    found = np.zeros(len(batch))
-    found[owner[rows]] = np.where(_taken(level, batch.levels[level.name], rows) >= _middle(level), 1.0, -1.0)
-    return found
-
-
-def _middle(level: Level) -> float:
-    """Return the number, or the code of a label, at which the upper half of the actions begins."""
+    rows = group_starts(owner)
     if level.actions.continuous:
-        return float(np.mean(level.actions.limits))
-    return float(level.actions.as_rows(np.array([level.actions.count // 2])).astype(np.float64)[0])
+        middle = float(np.mean(level.actions.limits))
+    else:
+        middle = float(level.actions.as_rows(np.array([level.actions.count // 2])).astype(np.float64)[0])
+    sides = np.zeros(len(batch))
+    sides[owner[rows]] = np.where(_taken(level, batch.levels[level.name], rows) >= middle, 1.0, -1.0)
+    return sides
 
 
 def _keys(ids: AnyArray) -> Hashes:
@@ -276,12 +272,12 @@ def _where(batch: Batch, level: str, rows: AnyArray) -> AnyArray:
 
 def _finding(level: Level, left: Nugget, full: bool, one: str, other: str) -> Finding:
     if full:
-        seen = f"probabilities at level '{level.name}' differ: total variation {left.near:.2g} between neighbours"
+        difference = f"probabilities at level '{level.name}' differ: total variation {left.near:.2g} between neighbours"
     else:
         what = "densities" if level.actions.continuous else "probabilities"
-        seen = f"{what} at level '{level.name}' differ: by {left.near:.2g} on average between neighbours with like actions"
+        difference = f"{what} at level '{level.name}' differ: by {left.near:.2g} on average between neighbours with like actions"
     message = (
-        f"at like contexts the logged {seen}, e.g. {one} against {other}; several policies wrote this log, or one "
+        f"at like contexts the logged {difference}, e.g. {one} against {other}; several policies wrote this log, or one "
         "that changed or looks at something outside the context"
     )
     stated = level.comparator is not None and not level.comparator.logged
@@ -301,42 +297,56 @@ def _moving(level: Level, after: Following) -> Finding:
     )
 
 
-class IncumbentFit:
+def logger_findings(problem: Problem, batches: Iterable[Batch]) -> list[Finding]:
+    """Return whether the propensities of a log are one function of the context, and whether they move."""
+    check = Loggers(AuditSetting(problem))
+    for batch in batches if check.levels else ():
+        check.add_batch(batch)
+    return check.findings()
+
+
+class IncumbentFit(Check):
     """The first decision of each level that its stated incumbent does not fit."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.levels = sorted(stated_levels(problem))
-        self.policy = StatedIncumbent(problem) if self.levels else None
-        self.broken: dict[str, str] = {}
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        self.problem = setting.problem
+        self.levels = sorted(stated_levels(self.problem))
+        self.policy = StatedIncumbent(self.problem) if self.levels else None
+        self.messages: dict[str, str] = {}
 
-    def add(self, batch: Batch) -> None:
+    @staticmethod
+    def applies(setting: AuditSetting) -> bool:
+        """Say whether one legacy wrote all of the log."""
+        return setting.whole
+
+    def add(self, view: BatchView) -> None:
         """Add the episodes of a batch, as it is in the log."""
+        self.add_batch(view.logged)
+
+    def add_batch(self, batch: Batch) -> None:
+        """Add the episodes of a batch."""
         for name in self.levels:
-            if self.policy is None or name in self.broken:
+            if self.policy is None or name in self.messages:
                 continue
-            known = batch.levels[name].mu_full is not None
-            full = self.policy.full(name, batch)[0] if known else None
-            found = incumbent_misfit(name, batch, self.policy.taken(name, batch)[0], full, self.problem.level(name).ratio_bound)
-            if found is not None:
-                self.broken[name] = incumbent_message(name, batch, *found)
+            full = None if batch.levels[name].mu_full is None else self.policy.full(name, batch)[0]
+            taken, ratio = self.policy.taken(name, batch)[0], self.problem.level(name).ratio_bound
+            misfit = incumbent_misfit(name, batch, taken, full, ratio)
+            if misfit is not None:
+                self.messages[name] = incumbent_message(name, batch, *misfit)
 
     def merge(self, other: IncumbentFit) -> None:
-        """Add what a later part of the log holds."""
-        self.broken = {**other.broken, **self.broken}
+        """Add the misfits of a later part of the log."""
+        self.messages = {**other.messages, **self.messages}
 
-    def findings(self) -> list[Finding]:
+    def findings(self, known: Known) -> list[Finding]:
         """Return a finding for each level whose incumbent does not fit."""
-        return [
-            make_finding(INCUMBENT_IMPOSSIBLE, "refused", message, name, fix=INCUMBENT_FIX)
-            for name, message in self.broken.items()
-        ]
+        return [make_finding(INCUMBENT_IMPOSSIBLE, "refused", message, name) for name, message in self.messages.items()]
 
 
 def check_incumbent(problem: Problem, batch: Batch) -> None:
     """Raise RefusedError, naming the row, where the stated incumbent does not fit the episodes of a batch."""
-    fit = IncumbentFit(problem)
-    if fit.levels:
-        fit.add(batch)
-    for message in fit.broken.values():
+    fit = IncumbentFit(AuditSetting(problem))
+    fit.add_batch(batch)
+    for message in fit.messages.values():
         raise RefusedError(message, INCUMBENT_IMPOSSIBLE, INCUMBENT_FIX)

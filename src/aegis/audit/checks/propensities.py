@@ -13,22 +13,20 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from aegis.audit.action_bins import ActionHalves
-from aegis.audit.batch_view import BatchView, Mask
+from aegis.audit.batch_view import BatchView
 from aegis.audit.betting import ActionRepeats, Choices, set_count
-from aegis.audit.checks.base import PropensityTolerance, Thinning, upper_quantile
+from aegis.audit.checks.base import AuditSetting, Check, Known, PropensityTolerance, Thinning, upper_quantile
 from aegis.audit.checks.calibration import ContextLeans, LevelCalibration, SliceEvidence, SliceShares
-from aegis.audit.checks.randomisation import ClusterDraws, LevelRandomisation
+from aegis.audit.checks.randomisation import ClusterDraws, LevelRandomisation, first_column
 from aegis.audit.finding import Finding, Severity, make_finding
-from aegis.audit.slices import Cut
+from aegis.audit.slices import Cut, Mask
+from aegis.audit.sums import Sums
 from aegis.errors import pluralise
-from aegis.problem import AnyArray, Array, Level, LevelTable, Problem, Rows, Scope, has_next_sibling
+from aegis.problem import AnyArray, Array, Level, LevelTable, Rows, has_next_sibling
 
 DOUBT = math.log(20.0)  # evidence from which a log that is not refused is one with a warning
-
 NOT_SEQUENTIAL = math.log(100.0)  # evidence from which propensities count as not sequential
-
 NAMED = 3  # slices that a message names
-
 BELOW_ON_INTERVAL = (
     "see that densities are per unit of the action as it is logged and not too high, and that the controller can reach every "
     "part of the interval in every context; where it cannot, candidates that act there will look worse than they are"
@@ -37,109 +35,107 @@ BELOW_ON_INTERVAL = (
 MOST_NAMED_SHARES = 12  # shares that a message names
 
 
-class Propensities:
-    """Evidence about the propensities of all levels. The two forms of the calibration test share alpha.
+class LevelPropensities(Sums):
+    """Evidence about the propensities of one level.
 
-    atoms: of levels with densities, whose propensities are those of cells and atoms: how many of the last actions are atoms.
+    atoms: of a level with densities, whose propensities are those of cells and atoms, how many of the last actions are atoms.
+    Calibration and history begin with the first batch, which has the cuts.
     """
 
-    def __init__(self, problem: Problem, scope: Scope, alpha: float, atoms: Mapping[str, int] | None = None) -> None:
-        self.problem, self.scope, self.alpha = problem, scope, alpha
-        self.intervals = frozenset(atoms or ())
-        self.lenient = PropensityTolerance(problem)
-        declared = [level for level in problem.levels if level.propensity is not None]
-        self.randomisation = {level.name: LevelRandomisation(level, (atoms or {}).get(level.name)) for level in problem.levels}
-        self.declared = [level.name for level in declared]
-        self.histories: dict[str, LevelHistory] = {}
-        self.calibrations: dict[str, LevelCalibration] = {}
-        halves = {level.name: ActionHalves.of(level, (atoms or {}).get(level.name)) for level in declared}
-        self.halves = {name: found for name, found in halves.items() if found is not None}
-        self.halved: dict[str, LevelCalibration] = {}
-        self.leans: dict[str, ContextLeans] = {}
-        self.draws = {level.name: ClusterDraws() for level in declared}
+    adds = ("randomisation", "draws", "calibration", "history", "leans", "halved")
+
+    def __init__(self, level: Level, atoms: int | None) -> None:
+        self.level = level
+        self.declared = level.propensity is not None
+        self.halves = ActionHalves.of(level, atoms) if self.declared else None
+        self.randomisation = LevelRandomisation(level, atoms)
+        self.draws = ClusterDraws()
+        self.calibration: LevelCalibration | None = None
+        self.history: LevelHistory | None = None
+        self.leans: ContextLeans | None = None
+        self.halved: LevelCalibration | None = None
 
     def add(self, view: BatchView) -> None:
         """Add the decisions of a batch."""
-        for name in self.problem.names:
-            table = view.batch.levels[name]
-            self.randomisation[name].add(table)
-            if name not in self.declared:
-                continue
-            if name not in self.calibrations:
-                level, cuts = self.problem.level(name), view.cuts.context[name]
-                self.calibrations[name], self.histories[name] = LevelCalibration(level, cuts), LevelHistory(level, cuts)
-                if name in self.halves:
-                    self.leans[name] = ContextLeans(self.halves[name], cuts)
-                    if self.halves[name].several:
-                        self.halved[name] = LevelCalibration(self.halves[name].level, cuts)
-            calibration, history = self.calibrations[name], self.histories[name]
-            often, seldom = calibration.part(view), history.part(view)
-            if often is not None:
-                decisions, looks, fresh = often.batch.levels[name], often.looks(name), often.fresh_at(name)
-                share = self.draws[name].add(often, name)
-                calibration.add(decisions, looks, fresh, share)
-                if name in self.leans:
-                    self.leans[name].add(decisions, looks, fresh, share)
-                if name in self.halved:
-                    self.halved[name].add(self.halves[name].table(decisions), looks, fresh, share)
-            if seldom is not None:
-                rows, owner = seldom.looks(name), seldom.episodes[name]
-                history.add(seldom.batch.levels[name], rows, seldom.fresh_at(name), owner, len(seldom.batch))
+        name = self.level.name
+        self.randomisation.add(view.batch.levels[name])
+        if not self.declared:
+            return
+        if self.calibration is None or self.history is None:
+            cuts = view.cuts.context[name]
+            self.calibration, self.history = LevelCalibration(self.level, cuts), LevelHistory(self.level, cuts)
+            if self.halves is not None:
+                self.leans = ContextLeans(self.halves, cuts)
+                self.halved = LevelCalibration(self.halves.level, cuts) if self.halves.several else None
+        part = self.calibration.part(view)
+        if part is not None:
+            decisions, looks, fresh = part.batch.levels[name], part.looks(name), part.fresh_at(name)
+            share = self.draws.add(part, name)
+            self.calibration.add(decisions, looks, fresh, share)
+            if self.leans is not None:
+                self.leans.add(decisions, looks, fresh, share)
+            if self.halved is not None and self.halves is not None:
+                self.halved.add(self.halves.table(decisions), looks, fresh, share)
+        part = self.history.part(view)
+        if part is not None:
+            self.history.add(part.batch.levels[name], part.looks(name), part.fresh_at(name), part.episodes[name], len(part.batch))
 
-    def merge(self, other: Propensities) -> None:
-        """Add what was found in other decisions, with the same cuts."""
-        for name, counts in other.randomisation.items():
-            self.randomisation[name].merge(counts)
-        for name, draws in other.draws.items():
-            self.draws[name].merge(draws)
-        for name, calibration in other.calibrations.items():
-            if name in self.calibrations:
-                self.calibrations[name].merge(calibration)
-                self.histories[name].merge(other.histories[name])
-                if name in self.leans:
-                    self.leans[name].merge(other.leans[name])
-                if name in self.halved:
-                    self.halved[name].merge(other.halved[name])
-            else:
-                self.calibrations[name], self.histories[name] = calibration, other.histories[name]
-                self.leans |= {name: other.leans[name]} if name in other.leans else {}
-                self.halved |= {name: other.halved[name]} if name in other.halved else {}
+    def slices(self) -> list[SliceEvidence]:
+        """Return the evidence of every action, and of every half of them, in every slice, and of leans to contexts."""
+        every = [own for own in (self.calibration, self.halved, self.leans) if own is not None]
+        slices = [part for own in every for part in own.slices()]
+        batches = self.draws.batches(max((part.log_evidence for part in slices), default=-math.inf))
+        return slices if batches is None else [part for own in every for part in own.slices(batches)]
 
-    def findings(self) -> list[Finding]:
-        """Return what was found."""
-        found: list[Finding] = []
-        for level in self.problem.levels:
-            found += self.randomisation[level.name].findings(level.name in self.scope)
+
+class Propensities(Check):
+    """Evidence about the propensities of all levels. The two forms of the calibration test share alpha."""
+
+    adds = ("levels",)
+
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        self.tolerance = PropensityTolerance(self.problem)
+        self.levels = {level.name: LevelPropensities(level, setting.atoms.get(level.name)) for level in self.problem.levels}
+
+    def add(self, view: BatchView) -> None:
+        """Add the decisions of a batch."""
+        for level in self.levels.values():
+            level.add(view)
+
+    @property
+    def histories(self) -> dict[str, LevelHistory]:
+        """The histories of levels with propensities."""
+        return {name: level.history for name, level in self.levels.items() if level.history is not None}
+
+    def slices(self) -> dict[str, list[SliceEvidence]]:
+        """Return the evidence in every slice of each level."""
+        return {name: self.levels[name].slices() for name in self.histories}
+
+    def findings(self, known: Known) -> list[Finding]:
+        """Return the findings, and hand the strongest evidence of each level to later checks."""
+        findings: list[Finding] = []
+        for name, level in self.levels.items():
+            findings += level.randomisation.findings(name in self.scope)
+        slices = self.slices()
+        known.strongest = {name: max((part.log_evidence for part in own), default=-math.inf) for name, own in slices.items()}
         dependent = [name for name, history in self.histories.items() if history.depends() >= NOT_SEQUENTIAL]
-        slices = {name: self.slices(name) for name in self.calibrations}
-        doubted = [*dependent, *self.lenient.factors]
-        own = {name: parts for name, parts in slices.items() if name in self.lenient.factors}
+        doubted = [*dependent, *self.tolerance.factors]
+        own = {name: parts for name, parts in slices.items() if name in self.tolerance.factors}
         wrong = [*self._per_decision(slices, doubted), *self._per_episode(slices, dependent)]
         wrong += self._per_decision(own, dependent) if own else []
-        wrong = [self.lenient.softened(item) for item in wrong]
-        refuted = [part.level for part in wrong if part.level is not None]
-        found += wrong
-        found += [self._dependent(name) for name in dependent if name not in refuted]
-        found += self._doubtful(slices, [*refuted, *doubted])
+        refuted = [item.level for item in wrong if item.level is not None]
+        findings += [self.tolerance.softened(item) for item in wrong]
+        findings += [self._dependent(name) for name in dependent if name not in refuted]
+        findings += self._doubtful(slices, [*refuted, *doubted])
         for name, parts in slices.items():
-            found += [] if name in refuted else self._below_one(name, parts)
-        return found
+            findings += [] if name in refuted else self._below_one(name, parts)
+        return findings
 
-    def slices(self, level: str) -> list[SliceEvidence]:
-        """Return the evidence of every action, and of every half of them, in every slice, and of leans to contexts."""
-        every = (self.calibrations[level], self.halved.get(level), self.leans.get(level))
-        found = [part for own in every if own is not None for part in own.slices()]
-        batches = self.draws[level].batches(max((part.log_evidence for part in found), default=-math.inf))
-        return found if batches is None else [part for own in every if own is not None for part in own.slices(batches)]
-
-    def evidence(self) -> float:
-        """Return the logarithm of the mean evidence over all slices of all levels, the whole log having half the weight."""
-        slices = [part for name in self.calibrations for part in self.slices(name)]
-        return SliceShares.of(slices).mean_log(slices)
-
-    def strongest(self) -> dict[str, float]:
-        """Return the logarithm of the strongest evidence in a slice of each level."""
-        return {name: max((part.log_evidence for part in self.slices(name)), default=-math.inf) for name in self.calibrations}
+    def figures(self) -> dict[str, float | str]:
+        """Return the mean evidence over all slices of all levels, the whole log having half the weight."""
+        slices = [part for parts in self.slices().values() for part in parts]
+        return {"log10_calibration_evidence": max(SliceShares.of(slices).mean_log(slices) / math.log(10), -300.0)}
 
     def _per_decision(self, slices: dict[str, list[SliceEvidence]], dependent: list[str]) -> list[Finding]:
         """Refuse if the mean evidence over all slices reaches 2/alpha; levels whose decisions depend on each other count as 0."""
@@ -150,14 +146,14 @@ class Propensities:
         if not tested or shares.mean_log(part for parts in tested.values() for part in parts) < limit:
             return []
         strongest = max(shares.log(part) for parts in tested.values() for part in parts)
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for name, parts in tested.items():
             ordered = sorted(parts, key=lambda part: -shares.log(part))
             strong = sum(shares.log(part) >= limit for part in parts)
             if not strong and strongest > shares.log(ordered[0]):
                 continue  # another level has the strongest slice
-            found.append(self._miscalibrated(name, ordered[: min(NAMED, strong or NAMED)], strong, len(every)))
-        return found
+            findings.append(self._miscalibrated(name, ordered[: min(NAMED, strong or NAMED)], strong, len(every)))
+        return findings
 
     def _doubtful(self, slices: dict[str, list[SliceEvidence]], left_out: Collection[str]) -> list[Finding]:
         """Warn of the level with the strongest evidence if some of it is there, over all slices or over the whole log only."""
@@ -171,41 +167,25 @@ class Propensities:
             return []
         strongest = max(tested, key=shares.log)
         level, odds = strongest.level, math.exp(min(evidence, 700.0))  # the largest that is a number
-        return [
-            make_finding(
-                "doubtful-propensities",
-                "warning" if level in self.scope else "note",
-                f"level '{level}': there is some evidence, {odds:.3g} to 1, that actions were not taken as often as their "
-                f"propensities say: {_described(strongest)}",
-                level,
-                self._column(level),
-                log10_evidence=evidence / math.log(10),
-                slice=strongest.words,
-                mean_weight=strongest.mean_weight,
-            )
-        ]
+        message = (
+            f"there is some evidence, {odds:.3g} to 1, that actions were not taken as often as their propensities say: "
+            f"{_described(strongest)}"
+        )
+        figures = {"log10_evidence": evidence / math.log(10), **_slice_figures(strongest)}
+        return [self._finding("doubtful-propensities", self._mild(level), level, message, figures)]
 
     def _miscalibrated(self, level: str, parts: list[SliceEvidence], strong: int, number: int) -> Finding:
         described = "; ".join(_described(part) for part in parts)
-        first = parts[0]
-        return make_finding(
-            "miscalibrated-propensities",
-            self._severity(level),
-            f"level '{level}': actions were not taken as often as their propensities say: {described}"
-            f"{f' and {strong - len(parts)} further slices' if strong > len(parts) else ''}",
-            level,
-            self._column(level),
-            self._fix_of_shares(level),
-            slices=float(number),
-            slices_refuted=float(strong),
-            log10_evidence=first.log_evidence / math.log(10),
-            slice=first.words,
-            mean_weight=first.mean_weight,
-        )
+        more = f" and {strong - len(parts)} further slices" if strong > len(parts) else ""
+        message = f"actions were not taken as often as their propensities say: {described}{more}"
+        figures: dict[str, float | str] = {"slices": float(number), "slices_refuted": float(strong)}
+        figures |= {"log10_evidence": parts[0].log_evidence / math.log(10), **_slice_figures(parts[0])}
+        fix = self._fix_of_shares(level)
+        return self._finding("miscalibrated-propensities", self._grave(level), level, message, figures, fix)
 
     def _per_episode(self, slices: dict[str, list[SliceEvidence]], dependent: list[str]) -> list[Finding]:
         """Refuse levels whose decisions depend on each other if their episode sums are off; the levels share half of alpha."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for name in dependent:
             history = self.histories[name]
             scores = history.scores()
@@ -213,65 +193,54 @@ class Propensities:
             if abs(score) < history.limit(self.alpha / 2.0 / len(self.histories)):
                 continue
             strongest = max(slices[name], key=lambda part: part.log_evidence)
-            found.append(
-                make_finding(
-                    "miscalibrated-propensities",
-                    self._severity(name),
-                    f"level '{name}': summed over episodes, actions were not taken as often as their propensities say (standard "
-                    f"score {score:.1f}); {_described(strongest)}",
-                    name,
-                    self._column(name),
-                    self._fix_of_shares(name),
-                    score=score,
-                    slice=strongest.words,
-                    mean_weight=strongest.mean_weight,
-                )
+            message = (
+                f"summed over episodes, actions were not taken as often as their propensities say (standard score {score:.1f}); "
+                f"{_described(strongest)}"
             )
-        return found
+            figures, fix = {"score": score, **_slice_figures(strongest)}, self._fix_of_shares(name)
+            findings.append(self._finding("miscalibrated-propensities", self._grave(name), name, message, figures, fix))
+        return findings
 
     def _dependent(self, level: str) -> Finding:
         history = self.histories[level]
-        return make_finding(
-            "propensities-not-sequential",
-            "warning",
-            f"level '{level}': decisions repeat the action before them more or less often than their propensities say. Either "
-            "one of several policies acts in an episode and probabilities are logged given the actions above only, or the "
-            "controller looks at earlier decisions and its propensities do not",
-            level,
-            self._column(level),
-            log10_evidence=history.depends() / math.log(10),
-            pairs=float(history.again.pairs),
+        message = (
+            "decisions repeat the action before them more or less often than their propensities say. Either one of several "
+            "policies acts in an episode and probabilities are logged given the actions above only, or the controller looks at "
+            "earlier decisions and its propensities do not"
         )
+        figures = {"log10_evidence": history.depends() / math.log(10), "pairs": float(history.again.pairs)}
+        return self._finding("propensities-not-sequential", "warning", level, message, figures)
 
     def _below_one(self, level: str, parts: list[SliceEvidence]) -> list[Finding]:
         """Warn of mean weights below one where no bound makes this a test; missing overlap looks the same."""
         spec = self.problem.level(level).propensity
-        if self.randomisation[level].deterministic or (spec is not None and spec.least is not None):
+        if self.levels[level].randomisation.deterministic or (spec is not None and spec.least is not None):
             return []
         limit = upper_quantile(self.alpha / max(len(parts), 1))
-        low = [
-            part for part in parts if not part.where and np.isnan(part.expected) and part.mean_weight < 1 - limit * part.spread
-        ]
+        whole = [part for part in parts if not part.where and np.isnan(part.expected)]
+        low = [part for part in whole if part.mean_weight < 1 - limit * part.spread]
         if not low:
             return []
         worst = min(low, key=lambda part: part.mean_weight)
-        return [
-            make_finding(
-                "weights-below-one",
-                "warning" if level in self.scope else "note",
-                f"level '{level}': the weights of {pluralise(len(low), 'actions')} average below one, down to "
-                f"{worst.mean_weight:.3g} for {worst.action}, taken {_often(worst)}",
-                level,
-                self._column(level),
-                BELOW_ON_INTERVAL if level in self.intervals else None,
-                actions=float(len(low)),
-                mean_weight=worst.mean_weight,
-                action=worst.action,
-            )
-        ]
+        message = (
+            f"the weights of {pluralise(len(low), 'actions')} average below one, down to {worst.mean_weight:.3g} for "
+            f"{worst.action}, taken {_often(worst)}"
+        )
+        figures: dict[str, float | str] = {"actions": float(len(low)), "mean_weight": worst.mean_weight, "action": worst.action}
+        fix = BELOW_ON_INTERVAL if level in self.setting.atoms else None
+        return [self._finding("weights-below-one", self._mild(level), level, message, figures, fix)]
 
-    def _severity(self, level: str) -> Severity:
+    def _finding(
+        self, code: str, severity: Severity, level: str, message: str, figures: Mapping[str, float | str], fix: str | None = None
+    ) -> Finding:
+        column = first_column(self.problem.level(level))
+        return make_finding(code, severity, f"level '{level}': {message}", level, column, fix, figures)
+
+    def _grave(self, level: str) -> Severity:
         return "refused" if level in self.scope else "warning"
+
+    def _mild(self, level: str) -> Severity:
+        return "warning" if level in self.scope else "note"
 
     def _fix_of_shares(self, level: str) -> str | None:
         """Return what to do where wrong propensities are declared shares; None where they are anything else."""
@@ -279,15 +248,15 @@ class Propensities:
         if spec is None or not spec.shares:
             return None
         pairs = [f"{value} {share:g}" for value, share in zip(actions.values, spec.shares, strict=True)]
-        given = ", ".join(pairs[:MOST_NAMED_SHARES]) + (", ..." if len(pairs) > MOST_NAMED_SHARES else "")
+        declared = ", ".join(pairs[:MOST_NAMED_SHARES]) + (", ..." if len(pairs) > MOST_NAMED_SHARES else "")
         return (
-            f"see that 'shares' are in the order of the action's values (declared: {given}), and that a coin or random number "
+            f"see that 'shares' are in the order of the action's values (declared: {declared}), and that a coin or random number "
             "with these chances decided in each case: a calendar, turns or quotas are no shares"
         )
 
-    def _column(self, level: str) -> str | None:
-        given = self.problem.level(level).propensity
-        return None if given is None or not given.log_columns else given.log_columns[0]
+
+def _slice_figures(part: SliceEvidence) -> dict[str, float | str]:
+    return {"slice": part.words, "mean_weight": part.mean_weight}
 
 
 def _described(part: SliceEvidence) -> str:
@@ -298,16 +267,17 @@ def _described(part: SliceEvidence) -> str:
 
 def _often(part: SliceEvidence, expected: str = "") -> str:
     """Return how often an action was taken, and in how many decisions."""
-    return f"{pluralise(part.found, 'times')}{expected} in {pluralise(part.decisions, 'decisions')}"
+    return f"{pluralise(part.taken, 'times')}{expected} in {pluralise(part.decisions, 'decisions')}"
 
 
-MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
-
+MOST_DECISIONS = 2**16  # of a level that are all read; then some batches only
 FEWEST_EPISODES = 50  # episodes, below which a standard score means little
 
 
-class LevelHistory:
+class LevelHistory(Sums):
     """Evidence about one level: that an action depends on the sibling's before it, and standard scores over episodes."""
+
+    adds = ("again", "sums", "one_sided")
 
     def __init__(self, level: Level, cuts: tuple[Cut, ...]) -> None:
         self.level, self.cuts = level, cuts
@@ -318,7 +288,7 @@ class LevelHistory:
         self.one_sided = False
 
     def part(self, view: BatchView) -> BatchView | None:
-        """Return what to add of a batch, None if nothing; asked once for each batch."""
+        """Return the part of a batch to add, None for nothing; call it once for each batch."""
         return self.thinning.part(view, self.level.name)
 
     def add(self, table: LevelTable, rows: Rows, fresh: Mask, owner: AnyArray, count: int) -> None:
@@ -327,12 +297,6 @@ class LevelHistory:
         if before.size and (table.mu_taken > 0).all():  # a batch with holes says little about what follows what
             self.again.add(table, before, before + 1)
             self._add_episodes(table, rows, fresh, owner, count)
-
-    def merge(self, other: LevelHistory) -> None:
-        """Add what was found in other episodes, with the same cuts."""
-        self.again.merge(other.again)
-        self.sums = self.sums + other.sums
-        self.one_sided |= other.one_sided
 
     def depends(self) -> float:
         """Return log evidence that actions repeat that of the sibling before them more or less often than propensities say."""

@@ -12,20 +12,44 @@ import numpy as np
 import pyarrow as pa
 
 from aegis.audit.batch_view import BatchView
-from aegis.audit.betting import ActionRepeats, Choices, set_count
-from aegis.audit.checks.base import Thinning, upper_quantile
+from aegis.audit.betting import ActionRepeats, Choices, set_count, set_members
+from aegis.audit.checks.base import AuditSetting, Check, Known, Thinning, upper_quantile
 from aegis.audit.codes import NO_DENSITY
 from aegis.audit.finding import Finding, Severity, make_finding
 from aegis.audit.slices import sum_rows
+from aegis.audit.sums import Sums
 from aegis.errors import pluralise
 from aegis.logs import hash_ids, id_parts
-from aegis.problem import AnyArray, Array, Level, LevelTable, Problem, Scope
+from aegis.problem import AnyArray, Array, Level, LevelTable
 
 DEPENDS = math.log(10.0)  # evidence from which draws within clusters count as dependent
 
 
-class ClusterDraws:
-    """Evidence about one level that actions come again within clusters, and in how many batches a cluster occurs."""
+class Backdoors(Check):
+    """Whether the graph says that something unobserved acts on an action and on the reward."""
+
+    def add(self, view: BatchView) -> None:
+        """Add nothing: the graph alone decides."""
+
+    def findings(self, known: Known) -> list[Finding]:
+        """Return the levels with an open back door."""
+        checked = [self.setting.problem.backdoor(name) for name in self.problem.names]
+        return [
+            make_finding("backdoor", "refused" if check.level in self.scope else "note", check.reason, check.level)
+            for check in checked
+            if not check.admissible
+        ]
+
+
+def cluster_hashes(cluster: AnyArray) -> AnyArray:
+    """Return a hash `[E]` of the cluster of each episode."""
+    return np.asarray(hash_ids([pa.array(part) for part in id_parts(cluster)]))
+
+
+class ClusterDraws(Sums):
+    """Evidence about one level that actions repeat within clusters, and in how many batches a cluster occurs."""
+
+    adds = ("again", "ids")
 
     def __init__(self) -> None:
         self.again = ActionRepeats()
@@ -35,8 +59,7 @@ class ClusterDraws:
         """Add the episodes of a batch; return the share `[m]` of each decision of a level, None without clusters."""
         if view.batch.cluster is None:
             return None
-        found = hash_ids([pa.array(part) for part in id_parts(view.batch.cluster)])
-        ids, cluster, sizes = np.unique(found, return_inverse=True, return_counts=True)
+        ids, cluster, sizes = np.unique(cluster_hashes(view.batch.cluster), return_inverse=True, return_counts=True)
         self.ids.append(ids)
         first, some = view.first_decisions(level)
         order = np.argsort(cluster, kind="stable")
@@ -48,11 +71,6 @@ class ClusterDraws:
         if known.any():
             self.again.add(table, before[known], now[known])
         return np.asarray((1.0 / sizes)[cluster][view.episodes[level]])
-
-    def merge(self, other: ClusterDraws) -> None:
-        """Add what was found in other batches."""
-        self.again.merge(other.again)
-        self.ids += other.ids
 
     def batches(self, strongest: float) -> int | None:
         """Return in how many batches a cluster occurs at most, if draws within clusters depend on each other; else None.
@@ -66,12 +84,13 @@ class ClusterDraws:
 
 
 CERTAIN = 1.0 - 1e-9
-
 MANY = {100: 8, 1000: 30}  # distinct values, all of them multiples of 1/100 or 1/1000, that no exact policy is likely to have
 
 
-class LevelRandomisation:
+class LevelRandomisation(Sums):
     """Counts about the propensities of one level. atoms: see `Propensities`; a density is never certain, an atom may be."""
+
+    adds = ("decisions", "free", "certain", "below", "choices")
 
     def __init__(self, level: Level, atoms: int | None = None) -> None:
         self.level, self.atoms = level, atoms
@@ -119,57 +138,50 @@ class LevelRandomisation:
 
     def merge(self, other: LevelRandomisation) -> None:
         """Add the counts of other decisions."""
-        self.decisions += other.decisions
-        self.free += other.free
-        self.certain += other.certain
-        self.below += other.below
+        super().merge(other)
         self.smallest = min(self.smallest, other.smallest)
-        self.choices |= other.choices
         for steps, more in other.multiples.items():
             own = self.multiples[steps]
             self.multiples[steps] = None if own is None or more is None else own + more
 
     def findings(self, in_scope: bool) -> list[Finding]:
-        """Return what was found; outside the scope nothing of it stands in the way."""
-        level, given = self.level.name, self.level.propensity
+        """Return the findings; outside the scope they are notes."""
+        level, spec = self.level.name, self.level.propensity
         grave: Severity = "refused" if in_scope else "note"
-        if given is None:
+        mild: Severity = "warning" if in_scope else "note"
+        if spec is None:
             message = f"level '{level}' has no propensity; nothing can be certified there"
             return [make_finding("no-propensity", grave, message, level, fix=None if self.atoms is None else NO_DENSITY)]
-        column = given.log_columns[0] if given.log_columns else None
-        found: list[Finding] = []
-        if given.wrong_by is not None:
+        column = first_column(self.level)
+        findings: list[Finding] = []
+        if spec.wrong_by is not None:
             message = (
-                f"level '{level}': the propensities are declared as estimated and wrong by a factor of up to {given.wrong_by:g}; "
+                f"level '{level}': the propensities are declared as estimated and wrong by a factor of up to {spec.wrong_by:g}; "
                 "a certificate rests on that factor, which is not checked"
             )
             fix = "see that the factor holds in every context; where the controller can log its probabilities, log them"
-            found.append(make_finding("estimated-propensities", "warning" if in_scope else "note", message, level, column, fix))
-        elif given.estimated:
+            findings.append(make_finding("estimated-propensities", mild, message, level, column, fix))
+        elif spec.estimated:
             message = f"level '{level}': the propensities are declared as estimated; they allow an estimate, not a certificate"
-            found.append(make_finding("estimated-propensities", grave, message, level, column))
+            findings.append(make_finding("estimated-propensities", grave, message, level, column))
         if self.below:
             message = (
-                f"level '{level}': {self.below} of {self.decisions} propensities are below the declared least {given.least:g}, "
+                f"level '{level}': {self.below} of {self.decisions} propensities are below the declared least {spec.least:g}, "
                 f"down to {self.smallest:g}"
             )
-            found.append(make_finding("propensity-below-least", grave, message, level, column, smallest=self.smallest))
+            findings.append(make_finding("propensity-below-least", grave, message, level, column, smallest=self.smallest))
         if self.deterministic:
             every = "the one action was" if self.free == 1 else f"all {self.free} actions were"
             message = f"level '{level}': {every} taken with probability one; nothing else was ever tried"
-            found.append(make_finding("deterministic-level", grave, message, level, column, decisions=float(self.free)))
+            findings.append(make_finding("deterministic-level", grave, message, level, column, decisions=float(self.free)))
         elif self.certain:
             share = self.certain / self.free
             message = f"level '{level}': {share:.1%} of {pluralise(self.free, 'decisions')} with a choice had a propensity of one"
-            found.append(
-                make_finding("partly-deterministic", "warning" if in_scope else "note", message, level, column, share=share)
-            )
-        return found + self._rounded(in_scope, column)
+            findings.append(make_finding("partly-deterministic", mild, message, level, column, share=share))
+        computed = self.atoms is not None or column is None or spec.base is not None
+        return findings + ([] if computed or self.deterministic else self._rounded(mild, column))
 
-    def _rounded(self, in_scope: bool, column: str | None) -> list[Finding]:
-        given = self.level.propensity
-        if self.atoms is not None or self.deterministic or column is None or given is None or given.base is not None:
-            return []  # computed, not logged
+    def _rounded(self, severity: Severity, column: str | None) -> list[Finding]:
         for steps, counts in self.multiples.items():
             if counts is None:
                 continue
@@ -181,13 +193,15 @@ class LevelRandomisation:
                 f"level '{self.level.name}': all propensities are multiples of {1 / steps:g} ({values.size} different ones), as "
                 f"if rounded; a weight may be off by {error:.1%}"
             )
-            severity: Severity = "warning" if in_scope else "note"
-            return [
-                make_finding(
-                    "rounded-propensities", severity, message, self.level.name, column, distinct=float(values.size), error=error
-                )
-            ]
+            figures: dict[str, float | str] = {"distinct": float(values.size), "error": error}
+            return [make_finding("rounded-propensities", severity, message, self.level.name, column, figures=figures)]
         return []
+
+
+def first_column(level: Level) -> str | None:
+    """Return the first column of the log that holds propensities of a level, None if there is none."""
+    columns = () if level.propensity is None else level.propensity.log_columns
+    return columns[0] if columns else None
 
 
 def _rounded_uniform(value: int, steps: int, choices: set[int]) -> bool:
@@ -196,24 +210,24 @@ def _rounded_uniform(value: int, steps: int, choices: set[int]) -> bool:
 
 
 LEVEL = 0.05  # share of logs in order that are warned of
-
-MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
-
+MOST_DECISIONS = 2**16  # of a level that are all read; then some batches only
 FEWEST = 10.0  # variance of the number of draws of a set, below which its score says little
 
 
-class ActionShares:
+class ActionShares(Check):
     """Standard scores of how often each set of actions is taken, by level, all levels together at 5 %."""
 
-    def __init__(self, problem: Problem, scope: Scope) -> None:
-        self.problem = problem
-        self.levels = [level for level in problem.levels if level.propensity is not None and level.name in scope]
+    adds = ("sums",)
+
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        self.levels = [level for level in self.problem.levels if level.propensity is not None and level.name in self.scope]
         self.thinning = {level.name: Thinning(MOST_DECISIONS) for level in self.levels}
         # By level: taken, expected, squares of sums over units, variance by the propensities.
         self.sums = {level.name: np.zeros((4, set_count(level))) for level in self.levels}
 
     def add(self, view: BatchView) -> None:
-        """Add the decisions of a batch; those without the whole distribution say nothing, because overlap may be missing."""
+        """Add the decisions of a batch; those without the whole distribution are left out, because overlap may be missing."""
         for level in self.levels:
             part = self.thinning[level.name].part(view, level.name)
             table = None if part is None else part.batch.levels[level.name]
@@ -231,13 +245,10 @@ class ActionShares:
                 [taken.sum(axis=0), chance.sum(axis=0), (episodes**2).sum(axis=0), (chance * (1.0 - chance)).sum(axis=0)]
             )
 
-    def merge(self, other: ActionShares) -> None:
-        """Add what was found in other episodes."""
-        for name, sums in other.sums.items():
-            self.sums[name] = self.sums[name] + sums
-
-    def findings(self) -> list[Finding]:
-        """Return the level and set of actions that stand out most, if one does."""
+    def findings(self, known: Known) -> list[Finding]:
+        """Return the level and set of actions that stand out most; nothing if propensities are in doubt anyway."""
+        if known.of("propensities"):
+            return []
         numbers = [int(np.count_nonzero(sums[3] >= FEWEST)) for sums in self.sums.values()]
         tests = sum(1 if number == 2 else number for number in numbers)  # of two sets one is the rest of the other
         if not tests:
@@ -255,7 +266,7 @@ class ActionShares:
         )
         return [make_finding("action-shares", "warning", message, best.name, score=float(scores[place]), taken=float(taken))]
 
-    def _scores(self, level: Level) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def _scores(self, level: Level) -> Array:
         taken, expected, square, variance = self.sums[level.name]
         spread = np.sqrt(np.maximum(np.maximum(square, variance), 1e-300))
         return np.where(variance >= FEWEST, (taken - expected) / spread, 0.0)
@@ -263,8 +274,5 @@ class ActionShares:
 
 def _actions(level: Level, place: int) -> str:
     """Return the actions of a set in words."""
-    sets = set_count(level)
-    members = [level.actions.values[a] for a in range(level.actions.count) if a * sets // level.actions.count == place]
-    if len(members) == 1:
-        return f"action {members[0]} was"
-    return f"actions {members[0]} to {members[-1]} were"
+    members = [level.actions.values[action] for action in np.flatnonzero(set_members(level) == place)]
+    return f"action {members[0]} was" if len(members) == 1 else f"actions {members[0]} to {members[-1]} were"

@@ -13,17 +13,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aegis.audit.batch_view import BatchView, Mask
+from aegis.audit.batch_view import BatchView, group_starts, units_above_reward
+from aegis.audit.checks.base import AuditSetting, Check, Known
 from aegis.audit.finding import Finding, make_finding
-from aegis.problem import AnyArray, Array, Problem
+from aegis.audit.slices import Mask
+from aegis.audit.sums import Sums
+from aegis.problem import AnyArray, Array
 
 FEWEST_REPEATS = 10  # groups of several rows; two fair coins agree in ten groups once in a thousand
-
 OTHERS = 3  # groups with another value than the first: a reward that is always the same is not a repeated one
 
 
 @dataclass(slots=True)
-class _Groups:
+class _Groups(Sums):
     """Groups with several known rewards: how many, in how many they are equal, in how many of these unlike the first."""
 
     several: int = 0
@@ -41,16 +43,14 @@ class _Groups:
         self.equal += other.equal
 
 
-class RepeatedReward:
+class RepeatedReward(Check):
     """Looks for a reward that belongs to larger units than the problem says."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        innermost = problem.innermost.name
-        declared = innermost if problem.reward.per == "decision" else problem.reward.per
-        depth = 0 if declared == "episode" else 1 + problem.names.index(declared)
-        # Units that are larger than the declared one, the largest first.
-        self.groups = {name: _Groups() for name in ("episode", *problem.names)[:depth]}
+    adds = ("groups",)
+
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        self.groups = {name: _Groups() for name in units_above_reward(self.problem)}
 
     def add(self, view: BatchView) -> None:
         """Add the rewards of a batch."""
@@ -60,9 +60,9 @@ class RepeatedReward:
         innermost = self.problem.innermost.name
         for name, groups in self.groups.items():
             if groups.equal < groups.several:
-                continue  # not repeated, whatever comes
+                continue  # not repeated, however the log goes on
             owner: AnyArray = (view.episodes[innermost] if name == "episode" else view.above[name])[rows]
-            starts = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]]))
+            starts = group_starts(owner)
             values = view.reward[rows]
             low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
             several = np.diff(np.append(starts, owner.size)) > 1
@@ -73,12 +73,7 @@ class RepeatedReward:
             groups.equal += int(equal.sum())
             groups.unlike += int((low[equal] != groups.value).sum())
 
-    def merge(self, other: RepeatedReward) -> None:
-        """Add later rewards."""
-        for name, groups in other.groups.items():
-            self.groups[name].merge(groups)
-
-    def findings(self) -> list[Finding]:
+    def findings(self, known: Known) -> list[Finding]:
         """Return the largest unit within which the reward never changes, if there is one."""
         for name, groups in self.groups.items():
             if groups.several < FEWEST_REPEATS or groups.equal < groups.several or groups.unlike < OTHERS:
@@ -90,18 +85,17 @@ class RepeatedReward:
                 f"{self.problem.reward.per}'; counted once for each row, a loss can look like a gain"
             )
             fix = f"declare 'per: {name}' under 'reward'"
-            # At no level: what is weighed with too few decisions is so in every scope, above and below.
+            # At no level: the fault concerns every scope.
             return [make_finding("reward-repeated", "refused", message, None, column, fix, groups=float(groups.several))]
         return []
 
 
 FEWEST_ENDS = 20  # groups of several rows
-
 CHANCE = math.log(1000.0)  # how unlikely it has to be that what differs comes last by chance
 
 
 @dataclass(slots=True)
-class _Ends:
+class _Ends(Sums):
     """Groups of several rows: the extremes of the rewards before the last one and of the last ones, and what sets these apart.
 
     unlike: groups whose last reward is known and not the one value that comes before. chance: the sum over them of log(size),
@@ -120,7 +114,7 @@ class _Ends:
         """Add values `[m]`, nan if missing, of owners `[m]` that never decrease; groups with an open row do not count."""
         if self.settled or not values.size:
             return
-        starts = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]]))
+        starts = group_starts(owner)
         sizes = np.diff(np.append(starts, values.size))
         counts = (sizes > 1) & ~np.logical_or.reduceat(open_rows, starts)
         ends = (starts + sizes - 1)[counts]
@@ -144,7 +138,7 @@ class _Ends:
 
     @property
     def settled(self) -> bool:
-        """Whether rewards before the last differ: no mere filling, whatever comes."""
+        """Whether rewards before the last differ: no mere filling, however the log goes on."""
         return self.low < self.high
 
     @property
@@ -158,22 +152,23 @@ class _Ends:
         return f"{self.low:g}" if np.isfinite(self.low) else "missing"
 
 
-class FinalReward:
+class FinalReward(Check):
     """Looks for a reward that is filled in at the end of larger units than the problem says."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        per = problem.reward.per
-        self.declared = problem.innermost.name if per == "decision" else per
-        depth = 0 if per == "episode" or problem.carry_over == "within" else 1 + problem.names.index(self.declared)
-        # Units that are larger than the declared one, the largest first. Whatever its level, the fault concerns every scope.
-        self.ends = {name: _Ends() for name in ("episode", *problem.names)[:depth]}
+    adds = ("ends",)
+
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        per = self.problem.reward.per
+        self.declared = self.problem.innermost.name if per == "decision" else per
+        units = () if self.problem.carry_over == "within" else units_above_reward(self.problem)
+        self.ends = {name: _Ends() for name in units}
 
     def add(self, view: BatchView) -> None:
         """Add the rewards of a batch."""
         if all(ends.settled for ends in self.ends.values()):
             return
-        values = view.rewards_below(self.declared)
+        values = view.mean_rewards(self.declared)
         open_rows = np.zeros(values.size, dtype=np.bool_)
         if not view.closed.all():
             open_rows[view.above[self.declared][~view.closed]] = True
@@ -181,12 +176,7 @@ class FinalReward:
         for name, ends in self.ends.items():
             ends.add(values, view.episodes[self.declared] if name == "episode" else above[name], open_rows)
 
-    def merge(self, other: FinalReward) -> None:
-        """Add later rewards."""
-        for name, ends in other.ends.items():
-            self.ends[name].merge(ends)
-
-    def findings(self) -> list[Finding]:
+    def findings(self, known: Known) -> list[Finding]:
         """Return the largest unit whose reward comes with its last row only, if there is one."""
         for name, ends in self.ends.items():
             if not ends.only_last:

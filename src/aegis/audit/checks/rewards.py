@@ -7,18 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from aegis.audit.batch_view import BatchView, id_words
+from aegis.audit.checks.base import AuditSetting, Check, Known
 from aegis.audit.finding import Finding, make_finding
+from aegis.audit.sums import Sums
 from aegis.errors import pluralise
-from aegis.problem import AnyArray, Array, Batch, Problem
+from aegis.problem import AnyArray, Array, Batch
 
 WIDE = 5.0  # times the rewards' own spread
-SCALES = ((0.0, 1.0), (0.0, 100.0))  # that rewards may be measured on, whatever the log holds
-ENDS = 0.001  # share of rewards at an end of the range up to which the end looks like the largest that was seen
+SCALES = ((0.0, 1.0), (0.0, 100.0))  # usual scales of rewards, which a log may fill to both ends
+ENDS = 0.001  # share of rewards at an end of the range up to which the end looks like the largest reward of the log
 MISSING = 0.01  # share from which missing rewards are more than a note
 
 
 @dataclass(slots=True)
-class _Extent:
+class _Extent(Sums):
     """How far the known values of one column reach, and which are outside a declared range."""
 
     low: float = np.inf
@@ -46,7 +48,7 @@ class _Extent:
     def _reach(self, low: float, high: float, counts: tuple[int, int]) -> None:
         """Move the ends outward, and count how many values lie on them."""
         own = self.ends
-        kept = [
+        ends = [
             (count if value == end else 0) + (mine if reached == end else 0)
             for value, count, mine, reached, end in (
                 (low, counts[0], own[0], self.low, min(self.low, low)),
@@ -54,7 +56,7 @@ class _Extent:
             )
         ]
         self.low, self.high = min(self.low, low), max(self.high, high)
-        self.ends = (kept[0], kept[1])
+        self.ends = (ends[0], ends[1])
 
     def merge(self, other: _Extent) -> None:
         """Add later values of the same column."""
@@ -64,13 +66,15 @@ class _Extent:
         self.first = self.first or other.first
 
 
-class RewardRanges:
+class RewardRanges(Check):
     """Counts about rewards and guards."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    adds = ("extent", "guards", "rows", "missing", "open", "episodes")
+
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
         self.extent = _Extent()
-        self.guards = {guard.column: _Extent() for guard in problem.guards}
+        self.guards = {guard.column: _Extent() for guard in self.problem.guards}
         self.rows = 0
         self.missing = 0
         self.open = 0
@@ -88,31 +92,21 @@ class RewardRanges:
             if guard.column in view.batch.guards:
                 self.guards[guard.column].add(view.batch.guards[guard.column], guard.range, view.batch, rows)
 
-    def merge(self, other: RewardRanges) -> None:
-        """Add the counts of later rewards."""
-        self.extent.merge(other.extent)
-        for column, extent in other.guards.items():
-            self.guards[column].merge(extent)
-        self.rows += other.rows
-        self.missing += other.missing
-        self.open += other.open
-        self.episodes += other.episodes
-
-    def findings(self) -> list[Finding]:
-        """Return what was found."""
-        found = [*self._range(), *self._missing()]
+    def findings(self, known: Known) -> list[Finding]:
+        """Return the findings."""
+        findings = [*self._range(), *self._missing()]
         for guard in self.problem.guards:
             extent = self.guards[guard.column]
             if extent.outside:
                 message = _outside("guard", guard.column, extent, guard.range)
-                found.append(
-                    make_finding("guard-outside-range", "refused", message, column=guard.column, outside=float(extent.outside))
-                )
+                outside = float(extent.outside)
+                findings.append(make_finding("guard-outside-range", "refused", message, column=guard.column, outside=outside))
         if self.open:
             waits = "waits" if self.open == 1 else "wait"
             message = f"{self.open} of {pluralise(self.episodes, 'episodes')} still {waits} for a reward"
-            found.append(make_finding("open-units", "note", message, column=self.problem.reward.closed, open=float(self.open)))
-        return found
+            column = self.problem.reward.closed
+            findings.append(make_finding("open-units", "note", message, column=column, open=float(self.open)))
+        return findings
 
     def figures(self) -> dict[str, float | str]:
         """Return figures about the rewards."""
@@ -128,20 +122,15 @@ class RewardRanges:
             return [make_finding("no-reward-range", "refused", message, column=column)]
         if extent.outside:
             message = _outside("reward", column, extent, limits)
+            figures: dict[str, float | str] = {
+                "outside": float(extent.outside),
+                "share": extent.outside / extent.known,
+                "first_episode": extent.first,
+            }
             if declared.clip:
                 message += "; they are clipped, as asked"
-            code, grave = ("reward-clipped", "warning") if declared.clip else ("reward-outside-range", "refused")
-            return [
-                make_finding(
-                    code,
-                    "warning" if grave == "warning" else "refused",
-                    message,
-                    column=column,
-                    outside=float(extent.outside),
-                    share=extent.outside / extent.known,
-                    first_episode=extent.first,
-                )
-            ]
+                return [make_finding("reward-clipped", "warning", message, column=column, figures=figures)]
+            return [make_finding("reward-outside-range", "refused", message, column=column, figures=figures)]
         if (extent.low, extent.high) == limits not in SCALES and min(extent.ends) <= max(1, ENDS * extent.known):
             message = (
                 f"the declared range [{limits[0]:g}, {limits[1]:g}] of '{column}' ends exactly at the smallest and the largest "
@@ -161,26 +150,18 @@ class RewardRanges:
     def _missing(self) -> list[Finding]:
         if not self.missing:
             return []
+        column, share = self.problem.reward.column, self.missing / self.rows
         if not self.extent.known:
-            return [self._all_missing()]
-        share = self.missing / self.rows
-        said = "is missing; it counts" if self.missing == 1 else "are missing; they count"
-        message = f"{self.missing} of {pluralise(self.rows, 'rewards')} ({share:.2%}) {said} as the worst possible"
-        column = self.problem.reward.column
+            every = "the only row" if self.rows == 1 else f"all {self.rows} rows"
+            message = f"no reward was observed: column '{column}' is empty in {every}; nothing can be learned or certified"
+            fix = (
+                "see that the reward's column is the one named and that it was exported; if rewards are only late, name a flag "
+                "under 'closed'"
+            )
+            return [make_finding("missing-rewards", "refused", message, column=column, fix=fix, share=1.0)]
+        count = "is missing; it counts" if self.missing == 1 else "are missing; they count"
+        message = f"{self.missing} of {pluralise(self.rows, 'rewards')} ({share:.2%}) {count} as the worst possible"
         return [make_finding("missing-rewards", "warning" if share >= MISSING else "note", message, column=column, share=share)]
-
-    def _all_missing(self) -> Finding:
-        column = self.problem.reward.column
-        every = "the only row" if self.rows == 1 else f"all {self.rows} rows"
-        return make_finding(
-            "missing-rewards",
-            "refused",
-            f"no reward was observed: column '{column}' is empty in {every}; nothing can be learned or certified",
-            column=column,
-            fix="see that the reward's column is the one named and that it was exported; if rewards are only late, name a flag "
-            "under 'closed'",
-            share=1.0,
-        )
 
 
 def _outside(what: str, column: str, extent: _Extent, limits: tuple[float, float]) -> str:

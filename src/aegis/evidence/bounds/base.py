@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -49,8 +48,8 @@ class Bound:
 
     def plain(self) -> dict[str, Any]:
         """Return plain data, with the label."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        shown = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in found.items()}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        shown = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
         return {**shown, "certificate": self.certificate, "label": self.label}
 
 
@@ -61,23 +60,23 @@ def sort_conditions(conditions: list[tuple[bool, str, str]]) -> tuple[tuple[str,
 
 def unit_values(values: Array, least: float | None = None) -> Array:
     """Return values `[K]` as floats; SettingError if there are none, RefusedError if one is not finite or below `least`."""
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 1 or not found.size:
+    checked = np.asarray(values, dtype=np.float64)
+    if checked.ndim != 1 or not checked.size:
         raise SettingError(
-            f"a bound needs the values of one unit or more, one number each; found an array of shape {found.shape}"
+            f"a bound needs the values of one unit or more, one number each; found an array of shape {checked.shape}"
         )
-    refuse_bad(found, least)
-    return found
+    refuse_bad(checked, least)
+    return checked
 
 
 def particle_values(values: Array, least: float | None = None) -> Array:
     """Return values `[K]` or `[K, N]` as `[K, N]`: units by particles, checked as by `unit_values`."""
-    found = np.asarray(values, dtype=np.float64)
-    found = found[:, None] if found.ndim == 1 else found
-    if found.ndim != 2 or not found.size:
+    checked = np.asarray(values, dtype=np.float64)
+    checked = checked[:, None] if checked.ndim == 1 else checked
+    if checked.ndim != 2 or not checked.size:
         raise SettingError(f"values are given by unit, or by unit and particle; found an array of shape {np.shape(values)}")
-    refuse_bad(found, least)
-    return found
+    refuse_bad(checked, least)
+    return checked
 
 
 def refuse_bad(values: Array, least: float | None = None) -> None:
@@ -103,14 +102,6 @@ class Selection:
         return self.bounds[self.scope]
 
 
-@dataclass(frozen=True, slots=True)
-class SplitSizes:
-    """How many units build the prior and how many are certified on."""
-
-    prior: int
-    certified: int
-
-
 def select_scope(scopes: Mapping[str, Callable[[float], Bound]], delta: float) -> Selection:
     """Return the scope whose bound at risk delta / M is largest, M the number of scopes; the first of equals.
 
@@ -121,14 +112,3 @@ def select_scope(scopes: Mapping[str, Callable[[float], Bound]], delta: float) -
     share = check_delta(delta) / len(scopes)
     bounds = {name: bound(share) for name, bound in scopes.items()}
     return Selection(max(bounds, key=lambda name: bounds[name].value), bounds, delta)
-
-
-def split_sizes(units: int, share: float = 0.5) -> SplitSizes:
-    """Return how many of `units` go to the prior side for a share alpha in [0, 1): alpha N rounded down; the rest is certified.
-
-    alpha = 0 keeps the prior data-free; the published experiments use 0.5.
-    """
-    if not (units >= 1 and 0 <= share < 1):
-        raise SettingError(f"a split needs one unit or more and a share in [0, 1), found {units} and {share}")
-    prior = math.floor(share * units)
-    return SplitSizes(prior, units - prior)

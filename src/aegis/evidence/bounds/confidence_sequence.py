@@ -1,4 +1,4 @@
-"""Confidence sequences: the anytime lower bound after every unit, from a grid of bets, and the hedged one as published.
+"""Confidence sequences: the anytime lower bound after every unit, from a grid of bets.
 
 The log wealth after k units, as a function of the mean v, is convex and falls. A tangent of it therefore never lies above
 it: the point where a tangent reaches log(1/delta) is at most the bound, wherever the tangent was drawn. So the bound is
@@ -6,10 +6,6 @@ solved for only at some units, about 190 each time the number of units quadruple
 running product (no logarithm), and one tangent gives the bound of each unit; where a tangent is not close enough, units are
 solved for. Bets that hold almost no wealth are left out, which can only lower a bound. The log wealth at a bound never
 falls short of log(1/delta) and exceeds it by less than a hundredth as a rule, as if delta were one per cent smaller.
-
-Hedged (Waudby-Smith and Ramdas 2024, Theorem 3), for comparison only: for every candidate mean m on a grid, capital bets
-after each unit that the mean is above m and, hedged, that it is below. m is left out once the larger of the two capitals
-exceeds 1/delta. Values lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -22,7 +18,6 @@ import numpy.typing as npt
 
 from aegis.errors import RefusedError, SettingError
 from aegis.evidence.bounds.base import unit_values
-from aegis.evidence.bounds.mean_bounds import plug_in_bets
 from aegis.evidence.grid import Array, Grid
 from aegis.evidence.sketch import check_delta
 
@@ -32,21 +27,13 @@ Counts = npt.NDArray[np.int64]
 
 
 FIRST = 64  # units in the first part; every further part quadruples the number of units
-
-SCREENED = 12  # places in a part at which it is seen which bets matter
-
+SCREENED = 12  # places in a part that decide which bets matter
 IDLE = 0.003  # share of the wealth that bets which are left out of a part hold together
-
 DEAD = 1e-12  # share of the wealth below which a bet is left out for good
-
 ENOUGH = 1e-4  # nats: how close to log(1/delta) a solved bound comes
-
 GROUP = 16  # factors multiplied before a logarithm is taken
-
 CLOSE = 0.05  # nats: a tangent that may miss log(1/delta) by more is replaced by solving
-
 PATH_NEWTON_STEPS = 100
-
 AT_ONCE = 2**17  # factors held in memory at once
 
 
@@ -56,16 +43,16 @@ def lower_path(values: Array, grid: Grid, delta: float, high: float = 1.0) -> Ar
     All hold at once with probability 1 - delta. It is no running maximum: that would assume that the mean does not drift.
     RefusedError if a mean of `high` is certified to be exceeded.
     """
-    found = unit_values(values, least=0.0)
+    units = unit_values(values, least=0.0)
     if not high > 0:
         raise SettingError(f"the largest mean possible is above 0, found {high}")
-    threshold = math.log(1.0 / check_delta(delta)) + 1e-9 + 1e-15 * found.size  # covers the rounding of sums
-    path, last = np.empty(found.size), 0.0
+    threshold = math.log(1.0 / check_delta(delta)) + 1e-9 + 1e-15 * units.size  # covers the rounding of sums
+    path, last = np.empty(units.size), 0.0
     bets, logs = grid.bets, grid.log_weights  # logs: of weight times wealth at a mean of 0
-    for start, stop in _parts(found.size):
+    for start, stop in _parts(units.size):
         size = max(1, start // FIRST)
         blocks = np.zeros((-(-(stop - start) // size), size))  # units that are not there have value 0 and change nothing
-        blocks.reshape(-1)[: stop - start] = found[start:stop]
+        blocks.reshape(-1)[: stop - start] = units[start:stop]
         counts = np.minimum(start + size * np.arange(1, len(blocks) + 1), stop)
         ends = logs + np.cumsum(_block_logs(blocks, bets), axis=0)  # [blocks, J]
         share = _shares(ends, bets, counts, threshold, blocks.max(axis=1))
@@ -106,7 +93,7 @@ def _block_logs(blocks: Array, bets: Array) -> Array:
         return np.log1p(blocks * bets)
     group = math.gcd(size, GROUP) if bets.max() * blocks.max() < 2.0**60 else 1  # products must not overflow
     grouped = blocks.reshape(number, size // group, group, 1)
-    found = np.empty((number, bets.size))
+    sums = np.empty((number, bets.size))
     for rows in _slices(number, size // group * bets.size):
         product = grouped[rows, :, 0] * bets
         product += 1.0
@@ -115,8 +102,8 @@ def _block_logs(blocks: Array, bets: Array) -> Array:
             np.multiply(grouped[rows, :, place], bets, out=factor)
             factor += 1.0
             product *= factor
-        found[rows] = np.log(product, out=product).sum(axis=1)
-    return found
+        sums[rows] = np.log(product, out=product).sum(axis=1)
+    return sums
 
 
 def _shares(logs: Array, bets: Array, counts: Counts, threshold: float, peaks: Array) -> Array:
@@ -177,7 +164,7 @@ def _tangents(blocks: Array, logs: Array, bets: Array, start: int, around: Array
     """
     number, size = blocks.shape
     before, places = start + size * np.arange(number), np.arange(1, size + 1)[:, None]
-    found, missed = np.empty((number, size)), np.empty(number)
+    bounds, missed = np.empty((number, size)), np.empty(number)
     for rows in _slices(number, size * bets.size):
         ratio = 1.0 / (1.0 + bets * around[rows, None])
         pull = bets * ratio
@@ -193,20 +180,20 @@ def _tangents(blocks: Array, logs: Array, bets: Array, start: int, around: Array
             step = (np.log(total) - threshold) / (slope * units)
             second = np.einsum("prj,rj->pr", wealth, pull * pull) / total * (units + 1.0) - slope * slope * units
             error = 0.5 * units * second * np.square(step)
-        found[rows] = np.where(total > 0, np.maximum(around[rows] + step, 0.0), 0.0).T
+        bounds[rows] = np.where(total > 0, np.maximum(around[rows] + step, 0.0), 0.0).T
         missed[rows] = np.where(total > 0, error, np.inf).max(axis=0)
-    return found, missed
+    return bounds, missed
 
 
 def _one_by_one(blocks: Array, logs: Array, bets: Array, before: Counts, threshold: float) -> Array:
     """Return the bounds `[blocks, size]` of every unit, each solved for; before: number of units ahead of each block."""
     size = blocks.shape[1]
-    found = np.empty(blocks.shape)
+    bounds = np.empty(blocks.shape)
     for rows in _slices(len(blocks), size * bets.size):
         sums = logs[rows, None] + np.cumsum(np.log1p(blocks[rows, :, None] * bets), axis=1)
         units = before[rows, None] + np.arange(1, size + 1)
-        found[rows] = _solve(sums.reshape(-1, bets.size), bets, units.reshape(-1), threshold).reshape(units.shape)
-    return found
+        bounds[rows] = _solve(sums.reshape(-1, bets.size), bets, units.reshape(-1), threshold).reshape(units.shape)
+    return bounds
 
 
 def _slices(number: int, each: int) -> Iterator[slice]:
@@ -214,31 +201,3 @@ def _slices(number: int, each: int) -> Iterator[slice]:
     step = max(1, AT_ONCE // each)
     for start in range(0, number, step):
         yield slice(start, start + step)
-
-
-HEDGED_CUT = 0.5  # bets are cut at this share of what would risk everything
-
-
-def hedged_path(values: Array, delta: float, breaks: int = 1000, above: float = 0.5) -> tuple[Array, Array]:
-    """Return lower and upper ends `[K]` after every unit, one step of the grid wider than the candidates that are left.
-
-    above: share of the capital that bets on a mean above m; 1 gives a lower bound alone, at risk delta.
-    """
-    found = unit_values(values, least=0.0)
-    if found.max() > 1 or breaks < 2 or not 0 < above <= 1:
-        raise SettingError(
-            f"values lie in [0, 1], breaks are 2 or more and the share in (0, 1], found {found.max()}, {breaks}, {above}"
-        )
-    stakes, _ = plug_in_bets(found, check_delta(delta))
-    means = np.linspace(0.0, 1.0, breaks + 1)
-    with np.errstate(divide="ignore"):
-        most_up, most_down = HEDGED_CUT / means, HEDGED_CUT / (1.0 - means)
-    rise, fall = np.full(means.size, above), np.full(means.size, 1.0 - above)
-    lower, upper = np.empty(found.size), np.empty(found.size)
-    with np.errstate(over="ignore"):
-        for k, (value, stake) in enumerate(zip(found, stakes, strict=True)):
-            rise = rise * (1.0 + np.minimum(stake, most_up) * (value - means))
-            fall = fall * (1.0 - np.minimum(stake, most_down) * (value - means))
-            left = np.flatnonzero(np.maximum(rise, fall) <= 1.0 / delta)
-            lower[k], upper[k] = (means[left[0]], means[left[-1]]) if left.size else (0.0, 1.0)
-    return np.maximum(lower - 1.0 / breaks, 0.0), np.minimum(upper + 1.0 / breaks, 1.0)

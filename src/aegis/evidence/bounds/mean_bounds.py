@@ -22,25 +22,25 @@ Range = tuple[float, float]
 
 def hoeffding(values: Array, delta: float, value_range: Range) -> Bound:
     """Return `mean - (high - low) sqrt(log(1/delta) / (2 K))` (Hoeffding 1963, Theorem 2)."""
-    found, width = _ranged(values, value_range)
-    value = found.mean() - width * math.sqrt(math.log(1.0 / check_delta(delta)) / (2.0 * found.size))
-    return _bound("Hoeffding", value, delta, found, "fixed time", value_range)
+    units, width = _ranged(values, value_range)
+    value = units.mean() - width * math.sqrt(math.log(1.0 / check_delta(delta)) / (2.0 * units.size))
+    return _bound("Hoeffding", value, delta, units, "fixed time", value_range)
 
 
 def empirical_bernstein(values: Array, delta: float, value_range: Range) -> Bound:
     """Return `mean - sqrt(2 s^2 log(2/delta) / K) - 7 (high - low) log(2/delta) / (3 (K - 1))` (Maurer and Pontil 2009)."""
-    found, width = _ranged(values, value_range)
+    units, width = _ranged(values, value_range)
     log = math.log(2.0 / check_delta(delta))
-    spread = math.sqrt(2.0 * _variance(found) * log / found.size)
-    value = found.mean() - spread - 7.0 * width * log / (3.0 * (found.size - 1))
-    return _bound("empirical Bernstein", value, delta, found, "fixed time", value_range)
+    spread = math.sqrt(2.0 * _variance(units) * log / units.size)
+    value = units.mean() - spread - 7.0 * width * log / (3.0 * (units.size - 1))
+    return _bound("empirical Bernstein", value, delta, units, "fixed time", value_range)
 
 
 def anytime_bernstein(values: Array, delta: float, value_range: Range) -> Bound:
     """Return the last point of `anytime_bernstein_path`."""
-    found, _ = _ranged(values, value_range)
-    value = anytime_bernstein_path(found, delta, value_range)[-1]
-    return _bound("anytime empirical Bernstein", value, delta, found, "anytime", value_range)
+    units, _ = _ranged(values, value_range)
+    value = anytime_bernstein_path(units, delta, value_range)[-1]
+    return _bound("anytime empirical Bernstein", value, delta, units, "anytime", value_range)
 
 
 def anytime_bernstein_path(values: Array, delta: float, value_range: Range, most: float = 0.5) -> Array:
@@ -50,8 +50,8 @@ def anytime_bernstein_path(values: Array, delta: float, value_range: Range, most
     `(sum l_i x_i - log(1/delta) - sum (x_i - m_(i-1))^2 (-log(1 - l_i) - l_i)) / sum l_i` with bets l_i that look only at earlier
     units, at most `most`.
     """
-    found, width = _ranged(values, value_range)
-    scaled = (found - value_range[0]) / width
+    units, width = _ranged(values, value_range)
+    scaled = (units - value_range[0]) / width
     stakes, before = plug_in_bets(scaled, check_delta(delta))
     stakes = np.minimum(stakes, most)
     penalty = np.square(scaled - before) * (-np.log1p(-stakes) - stakes)
@@ -73,17 +73,17 @@ def plug_in_bets(scaled: Array, delta: float) -> tuple[Array, Array]:
 
 def student_t(values: Array, delta: float) -> Bound:
     """Return `mean - t_(K-1, 1-delta) s / sqrt(K)` (Student 1908): exact for normal values, else right as K grows."""
-    found = unit_values(values)
-    quantile = -float(stdtrit(found.size - 1, check_delta(delta)))
-    value = found.mean() - quantile * math.sqrt(_variance(found) / found.size)
-    return _bound("Student t", value, delta, found, "approximate")
+    units = unit_values(values)
+    quantile = -float(stdtrit(units.size - 1, check_delta(delta)))
+    value = units.mean() - quantile * math.sqrt(_variance(units) / units.size)
+    return _bound("Student t", value, delta, units, "approximate")
 
 
 def central_limit(values: Array, delta: float) -> Bound:
     """Return `mean - z_(1-delta) s / sqrt(K)`, by the central limit theorem: right as K grows."""
-    found = unit_values(values)
-    value = found.mean() + float(ndtri(check_delta(delta))) * math.sqrt(_variance(found) / found.size)
-    return _bound("central limit", value, delta, found, "approximate")
+    units = unit_values(values)
+    value = units.mean() + float(ndtri(check_delta(delta))) * math.sqrt(_variance(units) / units.size)
+    return _bound("central limit", value, delta, units, "approximate")
 
 
 def logarithmic_smoothing(values: Array, delta: float, lam: float | None = None, linear: bool = False) -> Bound:
@@ -92,12 +92,12 @@ def logarithmic_smoothing(values: Array, delta: float, lam: float | None = None,
     With `s = 1/(lam K) sum log(1 + lam L_k) - log(1/delta) / (lam K)` it is `(exp(lam s) - 1) / lam`, or s itself if `linear`:
     the sharp bound of theory section 3 at the bet lam. lam: fixed beforehand; None for 1/sqrt(K), which holds at one K only.
     """
-    found = unit_values(values, least=0.0)
-    used = 1.0 / math.sqrt(found.size) if lam is None else lam
-    value = sharp_bound(found, used, delta).value
+    units = unit_values(values, least=0.0)
+    used = 1.0 / math.sqrt(units.size) if lam is None else lam
+    value = sharp_bound(units, used, delta).value
     if linear:
         value = math.log1p(used * value) / used
-    return _bound("logarithmic smoothing", value, delta, found, "fixed time" if lam is None else "anytime", least=0.0)
+    return _bound("logarithmic smoothing", value, delta, units, "fixed time" if lam is None else "anytime", least=0.0)
 
 
 def _ranged(values: Array, value_range: Range) -> tuple[Array, float]:
@@ -136,15 +136,14 @@ def _bound(
 
 
 RESAMPLES = 2000
-
 DRAWS_AT_ONCE = 2**16  # draws held at once: few enough to stay close to the processor
 
 
 def percentile_bootstrap(values: Array, delta: float, rng: np.random.Generator, resamples: int = RESAMPLES) -> Bound:
     """Return the delta quantile of the means of resampled units (Efron 1979)."""
-    found = unit_values(values)
-    value = float(np.quantile(resampled_means(found, rng, resamples), check_delta(delta)))
-    return Bound("bootstrap, percentile", value, delta, found.size, "approximate", ("units are independent",), ())
+    units = unit_values(values)
+    value = float(np.quantile(resampled_means(units, rng, resamples), check_delta(delta)))
+    return Bound("bootstrap, percentile", value, delta, units.size, "approximate", ("units are independent",), ())
 
 
 def bca_bootstrap(values: Array, delta: float, rng: np.random.Generator, resamples: int = RESAMPLES) -> Bound:
@@ -153,21 +152,21 @@ def bca_bootstrap(values: Array, delta: float, rng: np.random.Generator, resampl
     The quantile taken is `Phi(z0 + (z0 + z) / (1 - a (z0 + z)))`, z = Phi^-1(delta), z0 from the share of resampled means below
     the mean (ties count half), a the skewness of the jackknife over six.
     """
-    found = unit_values(values)
+    units = unit_values(values)
     level = check_delta(delta)
-    means, centre = resampled_means(found, rng, resamples), found.mean()
-    if found.min() < found.max():
+    means, centre = resampled_means(units, rng, resamples), units.mean()
+    if units.min() < units.max():
         below = float((means < centre).mean() + 0.5 * (means == centre).mean())
         if not 0 < below < 1:
             raise ModelError(f"all {resamples} resampled means lie on one side of the mean; take more resamples or another bound")
-        bias, apart = float(ndtri(below)), found - centre
+        bias, apart = float(ndtri(below)), units - centre
         # Skewness has no unit: brought near 1 by a power of two, tiny or huge values have cubes and squares as well.
         apart = np.ldexp(apart, -int(np.frexp(np.abs(apart).max())[1]))
         skew = float((apart**3).sum() / (6.0 * np.square(apart).sum() ** 1.5))
         shifted = bias + float(ndtri(level))
         level = float(ndtr(bias + shifted / (1.0 - skew * shifted)))
     value = float(np.quantile(means, level))
-    return Bound("bootstrap, BCa", value, delta, found.size, "approximate", ("units are independent",), ())
+    return Bound("bootstrap, BCa", value, delta, units.size, "approximate", ("units are independent",), ())
 
 
 def resampled_means(values: Array, rng: np.random.Generator, resamples: int) -> Array:

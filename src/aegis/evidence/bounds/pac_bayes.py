@@ -39,12 +39,12 @@ def particle_weights(weights: Array | None, size: int) -> Array:
     """Return weights `[N]` that sum to one; None stands for equal weights."""
     if weights is None:
         return np.full(size, 1.0 / size)
-    found = np.asarray(weights, dtype=np.float64)
-    if found.shape != (size,):
-        raise SettingError(f"there is one weight per particle: expected {size}, found an array of shape {found.shape}")
-    if not (np.isfinite(found).all() and (found >= 0).all() and abs(found.sum() - 1.0) <= TOLERANCE):
-        raise SettingError(f"the weights of particles are from 0 and sum to one, found a sum of {found.sum()}")
-    return np.asarray(found / found.sum())
+    checked = np.asarray(weights, dtype=np.float64)
+    if checked.shape != (size,):
+        raise SettingError(f"there is one weight per particle: expected {size}, found an array of shape {checked.shape}")
+    if not (np.isfinite(checked).all() and (checked >= 0).all() and abs(checked.sum() - 1.0) <= TOLERANCE):
+        raise SettingError(f"the weights of particles are from 0 and sum to one, found a sum of {checked.sum()}")
+    return np.asarray(checked / checked.sum())
 
 
 def particle_kl(weights: Array, prior: Array | None = None) -> float:
@@ -95,16 +95,16 @@ def sharp_bound(
     """Return the sharp bound for one bet fixed beforehand, from unit values `[K]` or `[K, N]`, units by particles.
 
     kl: KL(Q || p0), 0 if Q = p0. prior_fixed: bet and p0 did not see the certified units. draws: the particles stand for a
-    continuous Q; their average is then not E_Q, and the result no certificate. Below -1/bet nothing can be said: a bound may
-    be negative if evidence is thin.
+    continuous Q; their average is then not E_Q, and the result no certificate. A bound may
+    be negative, down to -1/bet, if evidence is thin.
     """
     if not (math.isfinite(bet) and bet > 0):
         raise SettingError(f"a bet is a finite number above 0, found {bet}")
-    found = particle_values(values, least=0.0)
-    q = particle_weights(weights, found.shape[1])
-    growth = float(_log_sums(found, np.array([bet]))[0] @ q) - check_kl(kl) - math.log(1.0 / check_delta(delta))
-    value = math.expm1(growth / len(found)) / bet
-    return _labelled("sharp, one bet", value, delta, len(found), kl, q, prior_fixed, draws)
+    units = particle_values(values, least=0.0)
+    q = particle_weights(weights, units.shape[1])
+    growth = float(_log_sums(units, np.array([bet]))[0] @ q) - check_kl(kl) - math.log(1.0 / check_delta(delta))
+    value = math.expm1(growth / len(units)) / bet
+    return _labelled("sharp, one bet", value, delta, len(units), kl, q, prior_fixed, draws)
 
 
 def sharp_grid_bound(
@@ -122,11 +122,11 @@ def sharp_grid_bound(
     It is the v where `lse_j(log p_j + E_Q S_j - K log1p(g_j v))` falls to `log(1/delta) + KL`. RefusedError if even `high` is
     certified to be exceeded. For particles that are the policy itself, `Particles` keeps the sums and may choose Q afterwards.
     """
-    found = particle_values(values, least=0.0)
-    q = particle_weights(weights, found.shape[1])
-    sums = _log_sums(found, grid.bets) @ q
-    value = solve_grid(sums, len(found), grid, math.log(1.0 / check_delta(delta)) + check_kl(kl), high)
-    return _labelled("sharp, grid of bets", value, delta, len(found), kl, q, prior_fixed, draws)
+    units = particle_values(values, least=0.0)
+    q = particle_weights(weights, units.shape[1])
+    sums = _log_sums(units, grid.bets) @ q
+    value = solve_grid(sums, len(units), grid, math.log(1.0 / check_delta(delta)) + check_kl(kl), high)
+    return _labelled("sharp, grid of bets", value, delta, len(units), kl, q, prior_fixed, draws)
 
 
 def solve_grid(sums: Array, units: int, grid: Grid, threshold: float, high: float) -> float:
@@ -163,9 +163,7 @@ def _labelled(
 Ints = npt.NDArray[np.int64]
 
 SHIFT = 32
-
 PARTICLE_LOGS_AT_ONCE = 2**22  # logarithms held in memory at once
-
 MOST_UNITS = 2**31  # added in one part: their low halves, below 2^32 each, fit into 64 bits
 
 
@@ -192,13 +190,13 @@ class Particles:
 
     def add(self, values: Array) -> Particles:
         """Return the state after units with values `[K, N]` from 0: L_k(theta_n) for every unit and particle."""
-        found = particle_values(values, least=0.0)
-        if found.shape[1] != self.prior.size:
-            raise SettingError(f"values have one column per particle: expected {self.prior.size}, found {found.shape[1]}")
+        units = particle_values(values, least=0.0)
+        if units.shape[1] != self.prior.size:
+            raise SettingError(f"values have one column per particle: expected {self.prior.size}, found {units.shape[1]}")
         after = self
         size = min(MOST_UNITS, max(1, PARTICLE_LOGS_AT_ONCE // self.whole.size))
-        for start in range(0, len(found), size):
-            after = after._grown(found[start : start + size])
+        for start in range(0, len(units), size):
+            after = after._grown(units[start : start + size])
         return after
 
     def merge(self, other: Particles) -> Particles:
@@ -246,13 +244,9 @@ class Particles:
 
 
 FIRST_STEPS = 3  # from every start
-
 KEPT_STARTS = 4  # starts that are followed further
-
 POSTERIOR_STEPS = 200
-
 ROUNDS = 30
-
 SMALLEST_RISE = 1e-8  # nats: a smaller rise of the objective is none
 
 
@@ -260,10 +254,10 @@ def best_posterior(particles: Particles, delta: float, high: float = 1.0) -> Pac
     """Return the largest bound that was found over all weights; its `weights` are the posterior to deploy."""
     best = particles.lower(particles.prior, delta, high)
     for _ in range(ROUNDS):
-        found = particles.lower(_climb(particles, best), delta, high)
-        if not found.value > best.value:
+        bound = particles.lower(_climb(particles, best), delta, high)
+        if not bound.value > best.value:
             break
-        best = found
+        best = bound
     return best
 
 
@@ -311,8 +305,8 @@ def _tilted(particles: Particles, shares: Array) -> Array:
 
 def _normalised(logs: Array) -> Array:
     """Return weights `[M, .]` in proportion to the exponentials of logs `[M, .]`, each row summing to one."""
-    found = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def check_lam(lam: float, largest: float) -> float:

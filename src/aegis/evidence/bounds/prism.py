@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from aegis.errors import RefusedError, SettingError, check_choice
-from aegis.evidence.bounds.base import Bound, Validity, particle_values, sort_conditions, unit_values
+from aegis.evidence.bounds.base import Bound, particle_values, sort_conditions, unit_values
 from aegis.evidence.bounds.pac_bayes import check_kl, check_lam, particle_weights
 from aegis.evidence.grid import Array
 from aegis.evidence.sketch import check_delta
@@ -36,15 +36,15 @@ def ls_estimate(values: Array, lam: float, largest: float, weights: Array | None
 
     values `[K]` or `[K, N]`, units by particles; weights: Q `[N]`, equal if None; largest: B.
     """
-    found = particle_values(values)
-    q = particle_weights(weights, found.shape[1])
-    inside = 1.0 - check_lam(lam, largest) * (largest - found)
+    units = particle_values(values)
+    q = particle_weights(weights, units.shape[1])
+    inside = 1.0 - check_lam(lam, largest) * (largest - units)
     if not (inside > 0).all():
         unit = int(np.argmin(inside.min(axis=1)))
         raise RefusedError(
             f"unit {unit}: the estimate needs 1 - lam (B - value) > 0, found {inside[unit].min()}; values are from 0"
         )
-    return largest + float((np.log(inside) @ q).sum()) / (lam * len(found))
+    return largest + float((np.log(inside) @ q).sum()) / (lam * len(units))
 
 
 def closed_form_lam(
@@ -54,10 +54,10 @@ def closed_form_lam(
 
     It minimises the bound to leading order *on the data the bound is evaluated on*, which the theorem does not allow.
     """
-    found = particle_values(values)
+    units = particle_values(values)
     if not (0 < margin < 1 and cost > 0 and largest > 0):
         raise SettingError(f"the closed form needs 0 < eta < 1, C > 0 and B > 0, found {margin}, {cost} and {largest}")
-    total = float((np.square(largest - found) @ particle_weights(weights, found.shape[1])).sum())  # K S^2
+    total = float((np.square(largest - units) @ particle_weights(weights, units.shape[1])).sum())  # K S^2
     limit = (1.0 - margin) / largest
     return limit if total == 0 else min(limit, math.sqrt(2.0 * cost / total))
 
@@ -70,11 +70,11 @@ def root_lam(units: int, largest: float) -> float:
 
 
 def largest_observed(weights: Array, highest_reward: float = 1.0) -> float:
-    """Return B as the published experiments take it: the highest reward times the largest importance weight seen in the data."""
-    found = np.asarray(weights, dtype=np.float64)
-    if not (found.size and np.isfinite(found).all() and (found >= 0).all() and found.max() > 0):
+    """Return B as the published experiments take it: the highest reward times the largest observed importance weight."""
+    checked = np.asarray(weights, dtype=np.float64)
+    if not (checked.size and np.isfinite(checked).all() and (checked >= 0).all() and checked.max() > 0):
         raise SettingError("the largest observed weight needs finite weights from 0, one of them above 0")
-    return highest_reward * float(found.max())
+    return highest_reward * float(checked.max())
 
 
 Logging = Literal["fixed", "adaptive", "own"]
@@ -140,7 +140,26 @@ def published_bound(
     mechanisms of the scope, 0 if Q = p0. weights: Q over the particles `[N]`. margin: eta of the closed form.
     """
     cost = check_kl(kl) + math.log(1.0 / check_delta(delta))
-    return _assemble("published", values, delta, lam, largest, kl, weights, reading or BoundOrigin(), margin, cost)
+    origin, units = reading or BoundOrigin(), particle_values(values)
+    used, lam_from = choose_lam(lam, units, cost, largest, weights, margin)
+    estimate = ls_estimate(units, used, largest, weights)
+    met, unmet = sort_conditions(_conditions(units, largest, origin, lam_from))
+    return PublishedBound(
+        method="published",
+        value=estimate - cost / (used * len(units)),
+        delta=delta,
+        units=len(units),
+        validity="fixed time" if lam_from == "root" else "anytime",
+        met=met,
+        unmet=unmet,
+        estimate=estimate,
+        lam=used,
+        largest=largest,
+        kl=kl,
+        lam_from=lam_from,
+        largest_from=origin.largest_from,
+        claim=CLAIMS[origin.logging],
+    )
 
 
 def published_estimate(
@@ -157,51 +176,28 @@ def published_estimate(
 
     delta and kl only enter the closed form of lam.
     """
-    check_delta(delta)
-    check_kl(kl)
-    return _assemble("published estimate", values, delta, lam, largest, kl, weights, reading or BoundOrigin(), margin, 0.0)
+    bound = published_bound(values, delta, lam, largest, kl, weights, reading, margin)
+    unmet = (*bound.unmet, f"{PRICE} are not subtracted")
+    return replace(bound, method="published estimate", value=bound.estimate, met=bound.met[:-1], unmet=unmet)
 
 
 def choose_lam(
-    lam: Temperature, values: Array, delta: float, largest: float, kl: float, weights: Array | None, margin: float
+    lam: Temperature, values: Array, cost: float, largest: float, weights: Array | None, margin: float
 ) -> tuple[float, str]:
-    """Return lam and how it was chosen."""
+    """Return lam and how it was chosen; cost: KL and log(1/delta) together."""
     if lam == "root":
         return root_lam(len(values), largest), "root"
     if lam == "closed form":
-        found = closed_form_lam(values, largest, kl + math.log(1.0 / delta), weights, margin)
-        return found, "closed form" if found < (1.0 - margin) / largest else "closed form, at its limit (1 - eta)/B"
+        used = closed_form_lam(values, largest, cost, weights, margin)
+        return used, "closed form" if used < (1.0 - margin) / largest else "closed form, at its limit (1 - eta)/B"
     return check_lam(lam, largest), "given"
 
 
-def _assemble(
-    method: str,
-    values: Array,
-    delta: float,
-    lam: Temperature,
-    largest: float,
-    kl: float,
-    weights: Array | None,
-    reading: BoundOrigin,
-    margin: float,
-    cost: float,
-) -> PublishedBound:
-    found = particle_values(values)
-    used, chosen = choose_lam(lam, found, delta, largest, kl, weights, margin)
-    estimate = ls_estimate(found, used, largest, weights)
-    met, unmet = sort_conditions(_conditions(found, largest, reading, chosen, subtracted=cost > 0))
-    validity: Validity = "fixed time" if chosen == "root" else "anytime"
-    value = estimate - cost / (used * len(found))
-    claim = CLAIMS[reading.logging]
-    return PublishedBound(
-        method, value, delta, len(found), validity, met, unmet,
-        estimate, used, largest, kl, chosen, reading.largest_from, claim,
-    )  # fmt: skip
+PRICE = "KL and log(1/delta)"
 
 
-def _conditions(
-    values: Array, largest: float, reading: BoundOrigin, chosen: str, subtracted: bool
-) -> list[tuple[bool, str, str]]:
+def _conditions(values: Array, largest: float, reading: BoundOrigin, chosen: str) -> list[tuple[bool, str, str]]:
+    """Return the conditions of the theorem as (met?, words if met, words if not); the price is the last one."""
     low, high = float(values.min()), float(values.max())
     return [
         (low >= 0 and high <= largest, "values lie in [0, B]", f"values lie in [{low:.4g}, {high:.4g}], B is {largest:.4g}"),
@@ -222,8 +218,8 @@ def _conditions(
             "units are weighted by the policy that logged them",
             "rewards of earlier policies stand for the last one: the on-policy variant is biased",
         ),
-        (subtracted, "KL and log(1/delta) are subtracted", "KL and log(1/delta) are not subtracted"),
-    ]  # fmt: skip
+        (True, f"{PRICE} are subtracted", ""),
+    ]
 
 
 # A condition that the published gain does not meet.

@@ -1,4 +1,4 @@
-"""Numbers whose squares do not fit into a float: said to be out of range, never a warning of numpy or nonsense."""
+"""Views of batches: large numbers, scaled rewards, and the first episodes of a large batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from audit_cases import audited, logged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.audit.batch_view import scale_to_unit_range
+from aegis.audit.batch_view import BatchView, scale_to_unit_range
+from aegis.audit.checks.base import Thinning
 
 RANGES = [(0.0, 1.0), (-1e300, 1e300), (-1.7e308, 1.7e308), None]
 
@@ -55,3 +56,25 @@ def test_scaled_rewards_keep_their_order(values: list[float], low: float, width:
     assert (np.diff(known[order]) >= 0).all()
     free = scale_to_unit_range(np.array(values), None)
     assert (np.abs(free) <= 1).all() and (np.diff(free[np.argsort(values)]) >= 0).all()
+
+
+def test_thinning_looks_at_the_first_episodes_of_a_large_batch() -> None:
+    problem, batch = logged("clinic", "natural", 60, 3)
+    view, level = BatchView.of(problem, batch, None), problem.innermost.name
+    rows = len(batch.levels[level])
+    assert Thinning(rows).part(view, level) is view
+    thinning = Thinning(rows // 3)
+    part = thinning.part(view, level)
+    assert part is not None and part is view.first(level, rows // 3)
+    count = len(part.batch)
+    assert len(part.batch.levels[level]) <= rows // 3 < len(batch.take_episodes(np.arange(count + 1)).levels[level])
+    alone = BatchView.of(problem, batch.take_episodes(np.arange(count)), view.cuts)
+    for name in problem.names:
+        np.testing.assert_array_equal(part.episodes[name], alone.episodes[name])
+        np.testing.assert_array_equal(part.starts[name], alone.starts[name])
+        np.testing.assert_array_equal(part.above[name], alone.above[name])
+        np.testing.assert_array_equal(part.mean_rewards(name), alone.mean_rewards(name))
+    np.testing.assert_array_equal(part.reward, alone.reward)
+    assert not part.fresh[: view.cuts.used].any() and part.fresh[view.cuts.used :].all()
+    assert len(view.first(level, 0).batch) == 1
+    assert [thinning.part(view, level) is None for _ in range(3)] == [True, True, True]

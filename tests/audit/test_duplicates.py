@@ -1,4 +1,4 @@
-"""Episodes that are there twice are found, beyond chance; chance alone is not."""
+"""Episodes that are there twice are noticed, beyond chance; chance alone is not."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from audit_cases import audited, logged, taken_only
-from hostile_logs import even, one_level, runs_and_doses, two_levels
+from hostile_logs import certified, codes_of, even, one_level, rows_of, runs_and_doses, two_levels
 
 from aegis.audit import Auditor
 from aegis.audit.checks import duplicates
+from aegis.audit.checks.base import AuditSetting, Known
 from aegis.audit.checks.duplicates import DuplicateEpisodes
 from aegis.problem import Batch, Problem, concat
 from aegis.rng import stream
 
 Make = Callable[[np.random.Generator], Batch]
+
+
 CATEGORY = "{column: x, values: [u, v]}"
 
 
@@ -80,11 +84,11 @@ def test_what_chance_repeats_is_not_refused(name: str) -> None:
     alarms = 0
     for run in range(20):
         batch = make(stream(run, "chance", name))
-        whole = DuplicateEpisodes(problem, 0.05)
+        whole = DuplicateEpisodes(AuditSetting(problem, alpha=0.05))
         auditor = Auditor(problem, alpha=0.05)
         auditor.add(batch)
         alarms += "duplicated-episodes" in auditor.result().codes()
-        assert whole.findings() == []
+        assert whole.findings(Known()) == []
     assert alarms <= 4
 
 
@@ -95,7 +99,7 @@ def test_memory_is_bounded_and_copies_stay_together(monkeypatch: pytest.MonkeyPa
     auditor = Auditor(problem)
     for batch in batches:
         auditor.add(batch)
-    assert auditor._copies.by_context.size <= 256 and "duplicated-episodes" not in auditor.result().codes()
+    assert auditor._checks["duplicate-episodes"].by_context.size <= 256 and "duplicated-episodes" not in auditor.result().codes()
     for batch in batches:
         auditor.add(replace(batch, episode=batch.episode + 9000))
     found = next(item for item in auditor.result().refused if item.code == "duplicated-episodes")
@@ -107,7 +111,10 @@ def test_few_values_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     auditor = Auditor(one_level(context=CATEGORY))
     for run in range(4):
         auditor.add(rows(stream(run, "few"), 500, "category", "coin"))
-    assert auditor._copies.by_context.size <= 256 and auditor._copies.by_reward.size <= 256
+    assert (
+        auditor._checks["duplicate-episodes"].by_context.size <= 256
+        and auditor._checks["duplicate-episodes"].by_reward.size <= 256
+    )
 
 
 @pytest.mark.parametrize("world", ["clinic", "plant"])
@@ -153,3 +160,16 @@ def test_episodes_done_again_with_the_same_action_are_refused_and_with_a_new_dra
         codes = rows(rng, 300, "category", "number")
         alarms += "episodes-redone" in audited(one_level(context=CATEGORY), codes).codes()
     assert alarms == 0
+
+
+def test_a_file_that_was_copied_is_refused() -> None:
+    problem = one_level()
+    refused = 0
+    for run in range(4):
+        rng = stream(run, "copied")
+        table = rows_of(rng.integers(0, 2, 300), rng.integers(0, 2, 300).astype(float), x=rng.normal(size=300))
+        assert "duplicated-episodes" not in codes_of(certified(problem, table))
+        again = table.set_column(0, "id", pa.array(np.arange(5000, 5300)))
+        found = certified(problem, pa.concat_tables([table, again]))
+        refused += found.verdict.verdict == "refused" and "duplicated-episodes" in codes_of(found)
+    assert refused == 4

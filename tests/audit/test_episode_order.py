@@ -1,4 +1,4 @@
-"""Held actions are found in the order of ids where rows are shuffled, and logs in order keep their level."""
+"""The order of episodes by their ids, and logs that are sorted by a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reward that comes with the last row only is refused; rewards that happen to come late are not."""
+"""Rewards that belong to larger units than the problem says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pytest
-from audit_cases import audited, logged
+from audit_cases import (
+    audited,
+    copied_reward,
+    logged,
+)
 from hostile_logs import even, one_level, runs_and_doses, two_levels
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -119,3 +123,21 @@ def test_logs_in_order_are_not_at_end(world: str) -> None:
     assert batch.reward is not None
     for reward in (batch.reward, np.zeros(batch.reward.size), (batch.reward > np.quantile(batch.reward, 0.99)).astype(float)):
         assert "reward-at-end" not in audited(problem, replace(batch, reward=reward)).codes()
+
+
+@pytest.mark.parametrize(("world", "level", "per"), [("additive", None, "episode"), ("plant", "recipe", "recipe")])
+def test_a_reward_copied_to_all_rows_is_refused(world: str, level: str | None, per: str) -> None:
+    problem, batch = logged(world, "uniform", 60, 9)
+    fault = copied_reward(batch, level)
+    found = [item for item in audited(problem, fault).refused if item.code == "reward-repeated"]
+    assert len(found) == 1 and f"per: {per}" in found[0].fix
+    declared = replace(problem, reward=replace(problem.reward, per=per))
+    assert "reward-repeated" not in audited(declared, fault).codes()
+
+
+def test_rare_and_constant_rewards_are_not_taken_for_repeated_ones() -> None:
+    problem, batch = logged("additive", "uniform", 200, 10)
+    assert batch.reward is not None
+    rare = (stream(2, "rare").random(batch.reward.size) < 0.002).astype(np.float64)
+    for reward in (rare, np.zeros(rare.size)):
+        assert "reward-repeated" not in audited(problem, replace(batch, reward=reward)).codes()

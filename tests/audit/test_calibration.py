@@ -1,21 +1,26 @@
-"""Contexts that lean to the side of the action: halves of the actions, and sides, against plain loops, and what they find."""
+"""Calibration: sums against plain loops, leans to contexts, and the prior mass of slices."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from audit_cases import GRID, logged, taken_only
+from hostile_logs import certified, codes_of, one_level, rows_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
-from aegis.audit.action_bins import ActionHalves, bin_batch, bin_problem
+from aegis.audit.action_bins import ActionHalves
 from aegis.audit.batch_view import BatchView
-from aegis.audit.checks.calibration import ContextLeans, _turned
+from aegis.audit.checks.calibration import ContextLeans, LevelCalibration, SliceEvidence, SliceShares, _turned
+from aegis.audit.slices import Cut
 from aegis.logs import Source
-from aegis.problem import LevelTable, Problem, parse_problem
+from aegis.problem import LevelTable, Problem, augmented_context, parse_problem
 from aegis.rng import stream
-from aegis.worlds import make_world
 
 INTERVAL = """
 episode: k
@@ -25,15 +30,6 @@ levels:
     context: [x, flow]
     action: {column: a, interval: [0, 10], bandwidth: 1}
     propensity: {column: d, density: true}
-"""
-GRID = """
-episode: k
-reward: {column: r, range: [0, 1]}
-levels:
-  - name: dose
-    context: [x, flow]
-    action: {column: a, values: [1, 2, 3, 4, 5]}
-    propensity: {shares: [0.2, 0.2, 0.2, 0.2, 0.2]}
 """
 
 
@@ -102,32 +98,6 @@ def test_weights_of_halves_and_sides_are_those_of_plain_loops(form: str) -> None
             assert sides.available is not None and sides.available[row, side]
 
 
-def test_halves_of_an_interval_leave_its_atoms_alone_and_average_one() -> None:
-    world = make_world("dosing", ends="clip", natural_sd=4.0)
-    batch = bin_batch(world.problem, world.episodes(0, 6000, world.legacy("natural"), 5))
-    level = bin_problem(world.problem).level("dose")
-    halves = ActionHalves.of(level, atoms=2)
-    assert halves is not None and halves.level.actions.values[2:] == ("exactly 0", "exactly 10")
-    table = halves.table(batch.levels["dose"])
-    for place in range(4):
-        weight = np.where(table.action == place, 1.0 / table.mu_taken, 0.0)
-        assert abs(weight.mean() - 1.0) < 5 * weight.std() / np.sqrt(weight.size)
-
-
-def test_what_has_no_order_has_no_halves_and_two_actions_need_none() -> None:
-    level = parse_problem(GRID, "grid.yaml").level("dose")
-    from dataclasses import replace
-
-    from aegis.problem import Actions
-
-    def labelled(*names: str) -> ActionHalves | None:
-        return ActionHalves.of(replace(level, actions=Actions("a", names, "labels"), propensity=None))
-
-    assert labelled("a", "b", "c", "d") is None
-    two = labelled("no", "yes")
-    assert two is not None and not two.several and two.level.actions.values == ("no", "yes")
-
-
 def test_parts_of_a_log_add_up() -> None:
     problem = parse_problem(GRID, "grid.yaml")
     (batch,) = log(problem, 1, 0.2, 300).batches()
@@ -145,3 +115,68 @@ def test_parts_of_a_log_add_up() -> None:
     for one, other in zip(whole.slices(), first.slices(), strict=True):
         assert one.log_evidence == pytest.approx(other.log_evidence) and one.decisions == other.decisions
     assert {part.where.split()[0] for part in whole.slices()} == {"x", "flow"}
+
+
+def part(where: str, log: float) -> SliceEvidence:
+    return SliceEvidence("dose", "a = 1", where, log, 10.0, 5.0, 5.0, 1.0, 0.1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 4), st.integers(0, 200))
+def test_shares_add_up_to_one(wholes: int, parts: int) -> None:
+    slices = [part("", 0.0)] * wholes + [part("x up to 0", 0.0)] * parts
+    shares = SliceShares.of(slices)
+    assert shares.mean_log(slices) == pytest.approx(0.0, abs=1e-9) if slices else shares.mean_log(slices) == -math.inf
+    if wholes and parts:
+        assert shares.mean_log(slices[:wholes]) == pytest.approx(math.log(0.5))
+
+
+def test_what_is_left_out_counts_as_nothing() -> None:
+    slices = [part("", math.log(30.0)), part("x up to 0", math.log(8.0)), part("x above 0", 0.0)]
+    shares = SliceShares.of(slices)
+    assert shares.mean_log(slices) == pytest.approx(math.log(0.5 * 30 + 0.25 * 8 + 0.25))
+    assert shares.mean_log(slices[1:2]) == pytest.approx(math.log(2.0))
+
+
+def test_taken_sums_equal_the_product_over_decisions() -> None:
+    problem, batch = taken_only(*logged("clinic", "natural", 80, 5))
+    level, table = problem.level("dose"), batch.levels["dose"]
+    calibration = LevelCalibration(level, ())
+    calibration.add(table, augmented_context(problem, batch, "dose"), np.ones(len(table), dtype=bool))
+    mask = table.available
+    assert mask is not None
+    for action, found in enumerate(calibration.slices()):
+        weights = np.where(table.action == action, 1.0 / table.mu_taken, 0.0)[mask[:, action]]
+        factors = [np.log1p(stake * (weights - 1)).sum() for stake in (0.5, 0.125, 2.0**-5, 2.0**-8)]
+        assert found.log_evidence == pytest.approx(np.logaddexp.reduce(factors) - np.log(4))
+        assert found.mean_weight == pytest.approx(weights.mean())
+
+
+def test_full_sums_count_what_was_expected() -> None:
+    problem, batch = logged("clinic", "natural", 80, 6)
+    table = batch.levels["dose"]
+    cut = Cut("level", "level", edge=0.1)
+    calibration = LevelCalibration(problem.level("dose"), (cut,))
+    fresh = np.arange(len(table)) >= 10
+    calibration.add(table, augmented_context(problem, batch, "dose"), fresh)
+    slices = {(part.action, part.where): part for part in calibration.slices()}
+    assert len(slices) == 4 * 3 and table.mu_full is not None
+    above = fresh & (table.context["level"] > 0.1)
+    values = problem.level("dose").actions.values
+    for place, value in enumerate(values):
+        part = slices[f"dose = {value}", cut.labels[1]]
+        assert part.taken == (table.action[above] == place).sum()
+        assert part.expected == pytest.approx(table.mu_full[above, place].sum())
+        assert slices[f"dose = {value}", ""].expected == pytest.approx(table.mu_full[:, place].sum())
+
+
+@pytest.mark.parametrize("fault", ["exclusive or", "both ends"])
+def test_a_fault_in_an_interaction_or_in_the_middle_is_refused(fault: str) -> None:
+    problem = one_level(context="x, y")
+    rng = stream(3, fault)
+    x, y = rng.normal(size=(2, 2500))
+    there = (x > 0) ^ (y > 0) if fault == "exclusive or" else np.abs(x) > 0.67
+    action = (rng.random(2500) < np.where(there, 0.8, 0.2)).astype(np.int64)
+    table = rows_of(action, (rng.random(2500) < np.where(there, 0.8, 0.3)).astype(float), x=x, y=y)
+    found = certified(problem, table)
+    assert found.verdict.verdict == "refused" and codes_of(found) == {"miscalibrated-propensities"}

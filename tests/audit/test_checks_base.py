@@ -1,4 +1,4 @@
-"""A level with a declared error of its propensities: tests that take them as exact warn there, and refuse elsewhere as ever."""
+"""What checks share: tolerance of declared errors of propensities, and thinning of long logs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from audit_cases import audited, logged, stopped, with_propensities
 
-from aegis.audit.checks.base import EXACT_CODES, PropensityTolerance
+from aegis.audit.checks.base import EXACT_CODES, PropensityTolerance, Thinning
 from aegis.problem import Batch, Problem, Propensity
 
 
@@ -71,3 +71,9 @@ def test_without_a_declared_factor_nothing_changes() -> None:
     plain = PropensityTolerance(problem)
     assert plain.factors == {} and all(plain.softened(item) is item for item in audited(problem, batch).findings)
     assert "size-follows-reward" not in EXACT_CODES and "duplicated-episodes" not in EXACT_CODES
+
+
+def test_thinning_looks_at_all_and_then_at_some() -> None:
+    thinning = Thinning(100)
+    wanted = [thinning.wants(60) for _ in range(66)]
+    assert wanted[:2] == [True, True] and [place for place, want in enumerate(wanted) if want][2:] == [31, 63]

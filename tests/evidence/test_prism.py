@@ -1,4 +1,4 @@
-"""The published bound against its equations in plain loops, its choices of lam and B, and what it may be called."""
+"""PRISM as published: its equations, and which conditions make it a certificate."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from aegis.evidence import (
     published_bound,
     published_estimate,
     published_gain,
-    select_scope,
-    split_sizes,
 )
 from aegis.evidence.bounds.prism import root_lam
 from aegis.rng import stream
@@ -139,31 +137,6 @@ def test_gate_compares_the_estimate_with_the_mean_of_the_legacy():
     assert gate.estimate.value == ls_estimate(values, gate.estimate.lam, 1.0)
     assert "without an upper bound" in gate.label and "not subtracted" in gate.label
     assert not algorithm_2_gate(values, legacy, 0.05, 1.0, gain=0.25).hands_over
-
-
-def test_scope_with_the_largest_bound_each_at_its_share_of_delta():
-    inner, outer = stream(1, "inner").random(500), 0.3 * stream(1, "outer").random(500)
-    scopes = {
-        "outer": lambda delta: published_bound(outer, delta, 0.1, 1.0),
-        "inner": lambda delta: published_bound(inner, delta, 0.1, 1.0),
-    }
-    selection = select_scope(scopes, 0.1)
-    assert selection.scope == "inner"
-    assert selection.bound.value == published_bound(inner, 0.05, 0.1, 1.0).value
-    assert {bound.delta for bound in selection.bounds.values()} == {0.05}
-    with pytest.raises(SettingError, match="no scope"):
-        select_scope({}, 0.1)
-
-
-def test_split_gives_every_unit_to_one_side():
-    for units in (1, 2, 7, 100):
-        for share in (0.0, 0.3, 0.5, 0.99):
-            sizes = split_sizes(units, share)
-            assert sizes.prior + sizes.certified == units
-            assert sizes.certified >= 1
-            assert sizes.prior == int(share * units)
-    with pytest.raises(SettingError, match="share in"):
-        split_sizes(10, 1.0)
 
 
 def test_b_from_the_largest_observed_weight():

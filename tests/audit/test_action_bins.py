@@ -1,4 +1,4 @@
-"""Audits of logs whose actions are an interval: cells and atoms, densities that are wrong, numbers that are no continuum."""
+"""Intervals as cells and atoms, numeric actions as halves: weights average one, and logs with densities are audited."""
 
 from __future__ import annotations
 
@@ -6,33 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from audit_cases import GRID
+from interval_logs import CLIP, CUT, audited, exact, log
 
-from aegis.audit import Audit, Auditor
-from aegis.audit.action_bins import bin_batch, bin_problem
-from aegis.problem import Array, Batch, is_atom, nearest_points
+from aegis.audit import Auditor
+from aegis.audit.action_bins import ActionHalves, bin_batch, bin_problem
+from aegis.problem import Array, Batch, is_atom, parse_problem
 from aegis.worlds import World, make_world
-
-CUT, CLIP = make_world("dosing"), make_world("dosing", ends="clip", natural_sd=4.0)
-
-
-def log(world: World, seed: int = 5, count: int = 400) -> Batch:
-    return world.episodes(0, count, world.legacy("natural"), seed)
-
-
-def audited(world: World, batch: Batch) -> Audit:
-    auditor = Auditor(world.problem)
-    auditor.add(batch)
-    return auditor.result()
 
 
 def with_density(batch: Batch, mu: Array) -> Batch:
     return batch.with_level("dose", replace(batch.levels["dose"], mu_taken=mu))
-
-
-def exact(batch: Batch) -> Array:
-    value = batch.levels["dose"].value
-    assert value is not None
-    return value
 
 
 @pytest.mark.parametrize("world", [CUT, CLIP], ids=["cut", "clip"])
@@ -104,23 +88,6 @@ def test_an_interval_without_propensity_asks_for_a_density() -> None:
     assert "log the density" in item.fix and "density: true" in item.fix
 
 
-def test_a_mass_logged_where_no_atom_is_declared_is_refused() -> None:
-    """A clipped log under a problem without atoms: the ends come again and again."""
-    audit = audited(CUT, log(CLIP))
-    assert audit.verdict == "refused" and "undeclared-atom" in audit.codes()
-    found = next(item for item in audit.findings if item.code == "undeclared-atom")
-    assert found.figures["value"] in (0.0, 10.0) and found.column == "dose"
-
-
-@pytest.mark.parametrize(("digits", "refused"), [(0, True), (1, True), (4, False)])
-def test_rounded_numbers_are_refused_where_rounding_matters(digits: int, refused: bool) -> None:
-    batch = log(CUT)
-    value = np.round(exact(batch), digits)
-    table = replace(batch.levels["dose"], value=value, action=nearest_points(CUT.problem.innermost.actions, value))
-    codes = audited(CUT, batch.with_level("dose", table)).codes()
-    assert ("rounded-actions" in codes) == refused and "undeclared-atom" not in codes
-
-
 def test_parts_merge_to_the_same_result() -> None:
     batch = log(CLIP, count=300)
     whole = Auditor(CLIP.problem)
@@ -144,3 +111,29 @@ def test_atoms_do_not_count_as_cells() -> None:
     celled = bin_batch(CLIP.problem, batch).levels["dose"]
     atoms = is_atom(CLIP.problem.innermost.actions, exact(batch))
     assert atoms.any() and ((celled.action >= 10) == atoms).all() and celled.value is None
+
+
+def test_halves_of_an_interval_leave_its_atoms_alone_and_average_one() -> None:
+    world = make_world("dosing", ends="clip", natural_sd=4.0)
+    batch = bin_batch(world.problem, world.episodes(0, 6000, world.legacy("natural"), 5))
+    level = bin_problem(world.problem).level("dose")
+    halves = ActionHalves.of(level, atoms=2)
+    assert halves is not None and halves.level.actions.values[2:] == ("exactly 0", "exactly 10")
+    table = halves.table(batch.levels["dose"])
+    for place in range(4):
+        weight = np.where(table.action == place, 1.0 / table.mu_taken, 0.0)
+        assert abs(weight.mean() - 1.0) < 5 * weight.std() / np.sqrt(weight.size)
+
+
+def test_what_has_no_order_has_no_halves_and_two_actions_need_none() -> None:
+    level = parse_problem(GRID, "grid.yaml").level("dose")
+    from dataclasses import replace
+
+    from aegis.problem import Actions
+
+    def labelled(*names: str) -> ActionHalves | None:
+        return ActionHalves.of(replace(level, actions=Actions("a", names, "labels"), propensity=None))
+
+    assert labelled("a", "b", "c", "d") is None
+    two = labelled("no", "yes")
+    assert two is not None and not two.several and two.level.actions.values == ("no", "yes")
