@@ -73,7 +73,7 @@ def test_a_log_in_pieces_is_audited_as_a_whole(tmp_path: object, monkeypatch: py
     whole = audit_log(Source(path, problem))
     monkeypatch.setattr(formats.base, "CHUNK_ROWS", 1500)
     source = Source(path, problem)
-    assert source.pieces() is not None
+    assert source.chunks() is not None
     told: list[int] = []
     alone = audit_log(source, report=told.append)
     assert alone.codes() == whole.codes()
