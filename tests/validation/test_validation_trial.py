@@ -27,9 +27,9 @@ from aegis.validation import (
     named_learner,
     validate,
 )
-from aegis.validation.bound_table import declared_largest
 from aegis.validation.bound_traces import LookTrace
 from aegis.validation.study_candidates import context_hash, null_share
+from aegis.validation.study_units import declared_largest
 from aegis.worlds import World, make_world
 
 WORLD = make_world("additive", inner_steps=3)

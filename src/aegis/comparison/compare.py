@@ -25,22 +25,19 @@ from aegis.comparison.bounds import (
     certified_bounds,
     declared_weight_limit,
     evidence_bounds,
+    published_bounds,
     unmet_by_estimates,
+    value_bounds,
 )
 from aegis.comparison.comparison import Comparison, ComparisonSettings
 from aegis.comparison.direct_method import ActionPredictions, fit_action_predictions, why_not_modelled
 from aegis.comparison.estimators import incumbent_estimate, legacy_estimate, list_estimates
 from aegis.comparison.published_bounds import (
     adaptive_posterior,
-    candidate_posterior,
-    estimate_of_algorithm_2,
-    gain_bounds,
     hyper_prior,
     learn_posterior,
-    matched_bound,
     on_policy_bound,
     split_posterior,
-    value_bounds,
 )
 from aegis.comparison.scope_choice import ScopeCandidates
 from aegis.comparison.unit_series import (
@@ -173,11 +170,7 @@ def _units(
 def _published(
     case: BoundCase, log: CertifiedLog, scope: Scope, measure: Measure, settings: ComparisonSettings, found: BoundCollection
 ) -> None:
-    candidate = candidate_posterior(case)
-    value_bounds(case, candidate, found)
-    matched_bound(case, candidate, found)
-    gain_bounds(case, candidate, found)
-    estimate_of_algorithm_2(case, candidate, found)
+    published_bounds(case, found)
     if not settings.posterior:
         on_policy_bound(case, {}, "Q = p0, no divergence", found)
         for method in ("PRISM, data-free p0", "PRISM, posterior Q"):
@@ -190,7 +183,7 @@ def _published(
             )
         return
     learned = learn_posterior(log, log.split, scope, settings)
-    value_bounds(case, hyper_prior(case, candidate, learned), found)
+    value_bounds(case, hyper_prior(case.posterior, learned), found)
     value_bounds(case, split_posterior(case, log, scope, measure, learned, settings), found)
     words = "p0 = the hyper-prior, Q = the posterior after all units"
     on_policy_bound(case, learned.posterior_from_hyper, words, found)

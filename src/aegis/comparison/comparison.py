@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
 from aegis.errors import SettingError
+from aegis.evidence import Quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,6 @@ class ComparisonSettings:
         if isinstance(self.particles, bool) or not isinstance(self.particles, int) or self.particles < 1:
             raise SettingError(f"a posterior is drawn from once or more, found {self.particles!r} particles")
 
-
-# What an estimate or a bound is about.
-Quantity = Literal["gain", "value"]
 
 ESTIMATE_LABEL = "estimate, not a certificate"
 

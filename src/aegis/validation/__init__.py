@@ -1,6 +1,5 @@
 """Validation by simulation: how often bounds exceed the truth, after how many units a gain is certified, plans for a study."""
 
-from aegis.validation.bound_table import BOUNDS, entry_at_looks
 from aegis.validation.bound_traces import crossing, log_wealth_path, wealth_path
 from aegis.validation.bound_validation import (
     SIGNIFICANT,
@@ -37,7 +36,7 @@ from aegis.validation.study_candidates import (
     named_learner,
 )
 from aegis.validation.study_units import OURS, CertifiedUnits, StudyParticle, our_claims
-from aegis.validation.trial import BoundOutcome, ValidationTrial
+from aegis.validation.trial import BoundOutcome, ValidationTrial, measured_bounds
 from aegis.validation.truth import (
     COMPARATORS,
     Judge,
@@ -52,7 +51,6 @@ from aegis.validation.truth import (
 )
 
 __all__ = [
-    "BOUNDS",
     "COMPARATORS",
     "LEARNERS",
     "METHODS",
@@ -87,7 +85,6 @@ __all__ = [
     "crossing",
     "describe_object",
     "drop_cut_line",
-    "entry_at_looks",
     "excess_p_value",
     "handover_policy",
     "joint_violations",
@@ -95,6 +92,7 @@ __all__ = [
     "judge_runs",
     "log_wealth_path",
     "make_trial",
+    "measured_bounds",
     "named_learner",
     "our_claims",
     "plan",

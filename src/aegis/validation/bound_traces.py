@@ -12,7 +12,8 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from aegis.certificate import ClaimEvidence, next_station
-from aegis.evidence import Bound
+from aegis.errors import ModelError, SettingError
+from aegis.evidence import Bound, BoundMethod, BoundPath, UnitSample
 from aegis.ope import CandidateView
 from aegis.problem import Array
 
@@ -103,6 +104,26 @@ class WealthTrace:
     def above(self, mean: float) -> int | None:
         """Return the first unit after which the bound was above `mean`."""
         return crossing(log_wealth_path(self.item, self.found, mean), self.last.delta)
+
+
+def trace_bound(method: BoundMethod, sample: UnitSample, counts: Counts) -> LookTrace | None:
+    """Return a bound of the table at these numbers of units; None if it is not defined at the last of them."""
+    if method.sequence:
+        bound = _bound_at(method, sample, int(counts[-1]))
+        return LookTrace(bound, np.arange(1, bound.path.size + 1), bound.path) if isinstance(bound, BoundPath) else None
+    looks = [(int(count), _bound_at(method, sample, int(count))) for count in counts]
+    last = looks[-1][1]
+    if last is None:
+        return None
+    known = [(count, bound.value) for count, bound in looks if bound is not None]
+    return LookTrace(last, np.array([count for count, _ in known]), np.array([value for _, value in known], dtype=np.float64))
+
+
+def _bound_at(method: BoundMethod, sample: UnitSample, count: int) -> Bound | None:
+    try:
+        return method.at(sample, count)
+    except (SettingError, ModelError):  # too few units, or units that do not differ
+        return None
 
 
 def look_counts(units: int, only_end: bool = False) -> Counts:

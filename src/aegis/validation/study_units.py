@@ -11,6 +11,7 @@ import numpy as np
 from aegis.certificate import Candidate, Claim, ClaimEvidence, Request, declare_claims, fit_models, place_grid
 from aegis.evidence import Bound
 from aegis.ope import CandidateView, ClusterUnits, Comparator, Measure, RewardModels, plain_gains, plain_values, reward_measure
+from aegis.policies import TargetColumns, problem_of
 from aegis.problem import AnyArray, Array, Batch, Policy, Problem, Scope
 from aegis.validation.bound_traces import WealthTrace, unit_evidence
 
@@ -158,3 +159,27 @@ def _unit_values(problem: Problem, episodes: Array, cluster: AnyArray | None, ba
     clusters = ClusterUnits(np.full(1, base), problem.cluster_most, problem.cluster_name)
     clusters.add(cluster, episodes[:, None])
     return clusters.units()[:, 0]
+
+
+def declared_largest(candidate: Candidate, scope: Sequence[str], prior: Batch) -> float:
+    """Return B, a limit of the weights, fixed without the certified units.
+
+    By level the candidate's cap, or one over the smallest probability the legacy gave to anything in the prior log if that is
+    less; the product over the levels of the scope. It is a limit for certain where caps decide, and where exploration puts a
+    floor under the legacy's probabilities that the prior log has met. Where actions are an interval, a smoothed candidate has a
+    density of at most one over the bandwidth, the length of the shortest window.
+    """
+    limits = []
+    for name in scope:
+        table = prior.levels[name]
+        chances = table.mu_taken if table.mu_full is None else table.mu_full
+        most = 1.0 if table.value is None else _largest_density(candidate, name)
+        limits.append(min(candidate.cap(name), most * (1.0 + 1e-9) / float(chances[chances > 0].min())))
+    return math.prod(limits)
+
+
+def _largest_density(candidate: Candidate, level: str) -> float:
+    """Return the largest density of a smoothed candidate at a level; infinite if it is known by columns."""
+    if isinstance(candidate.policy, TargetColumns):
+        return math.inf
+    return 1.0 / float(problem_of(candidate.policy).level(level).actions.bandwidth or 0.0)

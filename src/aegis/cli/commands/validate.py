@@ -20,6 +20,12 @@ holds. false: runs in which a gain was certified, of those without one. width: m
 [0, 1]. units: median number to a certified gain. *: a promise for one number of units; 'ever' does not count against it."""
 
 
+def _bound_names() -> tuple[str, ...]:
+    from aegis.validation import OURS, measured_bounds
+
+    return (*OURS, *measured_bounds())
+
+
 @click.command("validate")
 @click.option(
     "--world",
@@ -55,7 +61,14 @@ holds. false: runs in which a gain was certified, of those without one. width: m
     show_default=True,
     help="Whom gains are over: the legacy without its exploration, where that is known, or the policy that writes the log.",
 )
-@click.option("--bound", "bounds", multiple=True, metavar="NAME", help="Only this bound, as the table calls it; repeatable.")
+@click.option(
+    "--bound",
+    "bounds",
+    type=CompletedWord(_bound_names),
+    multiple=True,
+    metavar="NAME",
+    help="Only this bound, as the table calls it; repeatable.",
+)
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
 @options.engine
 @click.option(
