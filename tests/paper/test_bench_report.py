@@ -14,7 +14,7 @@ from aegis.paper import MEASURES, BenchResults, ResultStore, bench_page, collect
 from aegis.paper import bench_figures as drawing
 from aegis.paper.bench_claims import HOLDS
 from aegis.paper.bench_figures import FIGURES
-from aegis.paper.bench_results import key_of
+from aegis.paper.bench_units import key_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 LISTS = {"curve": [1.0] * 40, "published": [-9.0, -4.0], "biased": [-20.0, -30.0], "sharp": [-3.0, -2.0], "ours": [1.0, 2.0]}

@@ -16,7 +16,8 @@ from scipy import stats
 
 from aegis.errors import SettingError, check_choice
 from aegis.paper.bench_file import BenchClaim
-from aegis.paper.bench_results import BenchResults, MissingResult, key_of
+from aegis.paper.bench_results import BenchResults, MissingResult
+from aegis.paper.bench_units import key_of
 from aegis.problem import Array
 
 HOLDS, FAILS, UNTESTED = "holds", "does not hold", "cannot be tested"
@@ -77,7 +78,7 @@ def paired(
     results: BenchResults, above: str, below: str, metric: str = "reward", at: int | None = None, level: float = 0.05
 ) -> Answer:
     """Say whether one arm is above another, seed by seed: paired t-test, one-sided."""
-    left, right = results.pairs(_named(results, above), _named(results, below), metric, at)
+    left, right = results.pairs(named_arm(results, above), named_arm(results, below), metric, at)
     return _one_sample(left - right, level)
 
 
@@ -174,7 +175,7 @@ def _beside(results: BenchResults, arm: str, metric: str, means: Mapping[str, fl
 
 def contraction(results: BenchResults, arm: str, metric: str, low: float, high: float) -> Answer:
     """Say by which factor the modulus of the mean of a list shrinks from its first to its last place."""
-    own = results._own(*_named(results, arm))
+    own = results._own(*named_arm(results, arm))
     lists = np.array([item[metric] for item in own.values()], dtype=float)
     means, each = lists.mean(axis=0), np.abs(lists[:, 0]) / np.abs(lists[:, -1])
     found = abs(means[0]) / abs(means[-1])
@@ -190,14 +191,14 @@ def share(results: BenchResults, arm: str, metric: str, least: float = 0.0, most
 
 
 def _of(results: BenchResults, arm: str, metric: str, at: int | None) -> Array:
-    return results.of(*_placed(_named(results, arm), metric), at=at)
+    return results.of(*_placed(named_arm(results, arm), metric), at=at)
 
 
 def _placed(named: tuple[str, Any], metric: str) -> tuple[str, str, Any]:
     return named[0], metric, named[1]
 
 
-def _named(results: BenchResults, arm: str) -> tuple[str, Any]:
+def named_arm(results: BenchResults, arm: str) -> tuple[str, Any]:
     """Return arm and value for `arm` or `arm@value`."""
     name, at, value = arm.partition("@")
     check_choice(name, results.bench.arms, "arm")

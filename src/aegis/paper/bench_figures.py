@@ -12,7 +12,8 @@ import numpy as np
 from aegis.errors import SettingError, check_choice
 from aegis.files import atomic_write
 from aegis.paper.bench_file import BenchFigure
-from aegis.paper.bench_results import BenchResults, MissingResult, key_of, paper_number
+from aegis.paper.bench_results import BenchResults, MissingResult, paper_number
+from aegis.paper.bench_units import key_of
 from aegis.problem import Array
 
 COLOURS = ("#00594c", "#b3560b", "#3b5998", "#8c2d62", "#6b6b00", "#4b5766")

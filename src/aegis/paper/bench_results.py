@@ -11,7 +11,7 @@ import numpy as np
 from aegis.errors import check_choice
 from aegis.paper.bench_file import Bench, PaperNumber
 from aegis.paper.bench_runs import ResultStore, RunMetrics
-from aegis.paper.bench_units import BenchPlan, BenchUnit
+from aegis.paper.bench_units import BenchPlan, BenchUnit, key_of
 from aegis.problem import Array
 
 
@@ -159,8 +159,3 @@ def paper_number(bench: Bench, arm: str, key: Any) -> PaperNumber | None:
     """Return what the paper reports for an arm: of a metric, or at a value of what is swept."""
     known = bench.paper.get(arm)
     return known.get(key_of(key)) if isinstance(known, dict) else known
-
-
-def key_of(value: Any) -> str:
-    """Return a value as it is written as a key in a file."""
-    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

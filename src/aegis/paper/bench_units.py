@@ -36,15 +36,14 @@ class BenchUnit:
         return json_digest([self.measure, dict(self.settings), code_version()])[:24]
 
     @property
+    def parts(self) -> dict[str, Any]:
+        """Return what the unit is made of, for the file of its runs."""
+        return {"measure": self.measure, "arm": self.arm, "value": self.value, "settings": dict(self.settings)}
+
+    @property
     def label(self) -> str:
-        """Return what it is called."""
-        return (
-            self.arm
-            if self.value is None
-            else f"{self.arm}, {self.value:g}"
-            if _number(self.value)
-            else f"{self.arm}, {self.value}"
-        )
+        """Return the arm, with the value of what is swept."""
+        return self.arm if self.value is None else f"{self.arm}, {key_of(self.value)}"
 
 
 @dataclass(frozen=True)
@@ -132,8 +131,9 @@ def _count(value: Any, name: str) -> int:
     return value
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def key_of(value: Any) -> str:
+    """Return a value as it is written as a key in a file."""
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 @cache

@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
 from aegis.agents import AGENTS, Agent, Online, make_online, run_in_lockstep
 from aegis.errors import SettingError, check_choice
@@ -50,20 +51,19 @@ def unit_agent(settings: Mapping[str, Any]) -> Agent:
     )
 
 
-def unit_options(settings: Mapping[str, Any], **usual: Any) -> dict[str, Any]:
-    """Return the options of a measure; SettingError for one that it does not have."""
-    given = settings.get("options", {})
-    for name in given:
-        check_choice(name, usual, "option of this measure")
-    return {**usual, **given}
-
-
 CURVE_POINTS = 40  # of the curve
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class MeasureOptions(BaseModel):
+    """Options of a measure; those of `online`, which has none."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def measure_online(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Return, for each seed, `reward` (sum over an episode, mean over all), its `curve`, the `oracle` and the `regret`."""
-    unit_options(settings)
     world, agent, episodes = unit_world(settings), unit_agent(settings), settings["episodes"]
     legacy = unit_legacy(settings, world)
     runs = [make_online(world, agent, seed, legacy) for seed in seeds]
@@ -85,23 +85,27 @@ def rewards_per_episode(world: Any) -> int:
 TARGET_FROM = 10**6  # episode numbers of the targets, whose noise has nothing to do with that of the source
 
 
-def measure_shift(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """Return, for each seed, the reward per episode on the source (`source`, while learning) and on each shifted plant.
+class ShiftOptions(MeasureOptions):
+    """Options of `shift`. shifts: names of the world's shifts. target: episodes on each."""
 
-    options: `shifts`, names of the world's shifts; `target`, episodes on each.
-    """
-    options = unit_options(settings, shifts=[], target=25)
+    shifts: list[str] = Field(default=[])
+    target: Count = 25
+
+
+def measure_shift(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Return, for each seed, the reward per episode on the source (`source`, while learning) and on each shifted plant."""
+    options = ShiftOptions(**settings.get("options", {}))
     world, agent = unit_world(settings), unit_agent(settings)
     legacy = unit_legacy(settings, world)
     runs = [make_online(world, agent, seed, legacy) for seed in seeds]
-    targets = {name: unit_world(settings, shift=name) for name in options["shifts"]}
+    targets = {name: unit_world(settings, shift=name) for name in options.shifts}
     best = {
         f"oracle_{name}": rewards_per_episode(target) * oracle_value(target, runs[0].controlled, unit_legacy(settings, target))
         for name, target in targets.items()
     }
     found = []
     for run, result in zip(runs, run_in_lockstep(runs, settings["episodes"]), strict=True):
-        earned = {name: _zero_shot(run, result.belief, target, options["target"]) for name, target in targets.items()}
+        earned = {name: _zero_shot(run, result.belief, target, options.target) for name, target in targets.items()}
         found.append({"source": float(result.sums.mean()), **earned, **best})
     return found
 
@@ -116,25 +120,32 @@ def _zero_shot(run: Online, belief: Belief, target: World, episodes: int) -> flo
     return float(np.mean(totals))
 
 
+class GateOptions(MeasureOptions):
+    """Options of `gate`."""
+
+    gate: str = "challenger"
+    host: str = "greedy"
+    gate_settings: dict[str, Any] = Field(default={})
+
+
 def measure_gate(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Return, for each seed, after which episode each level was handed over, and rewards per episode.
 
     `flip_LEVEL` (None if never), `flipped_LEVEL` (1 or 0), `inner_first` (1 if the innermost level changed hands before any
     other), `wrong` (1 if anything was put in control that is truly worse), `reward`, `before` and `after` the first flip,
     `legacy` on the same episodes, and `bound`, the gain that the gate computed for the innermost level, along the way.
-    options: `gate`, `host`, `gate_settings`.
     """
-    options = unit_options(settings, gate="challenger", host="greedy", gate_settings={})
-    check_choice(options["host"], HOSTS, "host")
+    options = GateOptions(**settings.get("options", {}))
+    check_choice(options.host, HOSTS, "host")
     world = unit_world(settings)
     legacy = unit_legacy(settings, world)
     best = rewards_per_episode(world) * oracle_value(world)
     return [{**_run_gate(world, legacy, options, settings["episodes"], seed), "oracle": best} for seed in seeds]
 
 
-def _run_gate(world: World, legacy: Any, options: Mapping[str, Any], episodes: int, seed: int) -> dict[str, Any]:
+def _run_gate(world: World, legacy: Any, options: GateOptions, episodes: int, seed: int) -> dict[str, Any]:
     register_gates()  # in a process of its own, too
-    running = make_gate(options["gate"], world, legacy, HOSTS[options["host"]](), options["gate_settings"], seed)
+    running = make_gate(options.gate, world, legacy, HOSTS[options.host](), options.gate_settings, seed)
     values, wrong = [true_value(world, running.acting)], 0
 
     def watch(events: Sequence[Any]) -> None:

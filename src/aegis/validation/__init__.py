@@ -25,7 +25,7 @@ from aegis.validation.coverage_study import (
 )
 from aegis.validation.planner.plan_result import LevelPlan, Plan, PlanRow
 from aegis.validation.planner.study_plan import plan
-from aegis.validation.replications import RunProgress, Task, drop_cut_line, run_tasks, stored_runs, timed_progress
+from aegis.validation.replications import RunProgress, Task, append_runs, run_tasks, stored_runs, timed_progress
 from aegis.validation.study_candidates import (
     LEARNERS,
     CandidateSource,
@@ -35,7 +35,7 @@ from aegis.validation.study_candidates import (
     NullCandidate,
     named_learner,
 )
-from aegis.validation.study_units import OURS, CertifiedUnits, StudyParticle, our_claims
+from aegis.validation.study_units import OURS, CertifiedUnits, our_claims
 from aegis.validation.trial import BoundOutcome, ValidationTrial, measured_bounds
 from aegis.validation.truth import (
     COMPARATORS,
@@ -74,17 +74,16 @@ __all__ = [
     "PlanRow",
     "RunProgress",
     "Study",
-    "StudyParticle",
     "Task",
     "Truth",
     "Validation",
     "ValidationTrial",
     "ViolationRate",
     "acting_incumbent",
+    "append_runs",
     "coverage",
     "crossing",
     "describe_object",
-    "drop_cut_line",
     "excess_p_value",
     "handover_policy",
     "joint_violations",

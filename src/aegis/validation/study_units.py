@@ -10,9 +10,19 @@ import numpy as np
 
 from aegis.certificate import Candidate, Claim, ClaimEvidence, Request, declare_claims, fit_models, place_grid
 from aegis.evidence import Bound
-from aegis.ope import CandidateView, ClusterUnits, Comparator, Measure, RewardModels, plain_gains, plain_values, reward_measure
+from aegis.ope import (
+    CandidateView,
+    ClusterUnits,
+    Comparator,
+    Measure,
+    ParticlePolicy,
+    RewardModels,
+    plain_gains,
+    plain_values,
+    reward_measure,
+)
 from aegis.policies import TargetColumns, problem_of
-from aegis.problem import AnyArray, Array, Batch, Policy, Problem, Scope
+from aegis.problem import AnyArray, Array, Batch, Problem, Scope
 from aegis.validation.bound_traces import WealthTrace, unit_evidence
 
 OURS = {"water-filled": "auto", "doubly robust": "robust", "plain": "plain"}  # by the name shown, the method of `certify`
@@ -66,7 +76,7 @@ class CertifiedUnits:
         views = self._views[side]
         if particle is not None:
             views = [
-                CandidateView(self.problem, view.batch, StudyParticle(view, particle), RewardModels(), self.comparator)
+                CandidateView(self.problem, view.batch, ParticlePolicy(view, particle), RewardModels(), self.comparator)
                 for view in views
             ]
         episodes = np.concatenate([compute(view, self.scope, self.measure) for view in views]) + base
@@ -97,27 +107,6 @@ class CertifiedUnits:
         pieces = min(len(batch), math.ceil(rows * policy.weights.size / AT_ONCE))
         parts = [batch] if pieces == 1 else [batch.take_episodes(p) for p in np.array_split(np.arange(len(batch)), pieces)]
         return [CandidateView(self.problem, part, policy, self._models, self.comparator) for part in parts]
-
-
-@dataclass(frozen=True, slots=True)
-class StudyParticle:
-    """One particle of a policy as a policy of its own."""
-
-    policy: Policy
-    number: int
-
-    @property
-    def weights(self) -> Array:
-        """Return `[1]`."""
-        return np.ones(1)
-
-    def taken(self, level: str, batch: Batch) -> Array:
-        """Return `[1, n]`."""
-        return self.policy.taken(level, batch)[self.number : self.number + 1]
-
-    def full(self, level: str, batch: Batch) -> Array:
-        """Return `[1, n, A]`."""
-        return self.policy.full(level, batch)[self.number : self.number + 1]
 
 
 def our_claims(
