@@ -73,7 +73,7 @@ def kept(tmp_path: Path) -> bench_page.Archive:
 
 def test_an_archive_gives_the_same_rows(kept: bench_page.Archive) -> None:
     assert [results.rows() for results in kept.results] == [made_up("1a").rows(), made_up("2a").rows()]
-    assert all("curve" not in run for results in kept.results for own in results.found.values() for run in own.values())
+    assert all("curve" not in run for results in kept.results for own in results.runs.values() for run in own.values())
 
 
 def test_the_page_says_everything(kept: bench_page.Archive) -> None:
@@ -131,7 +131,7 @@ def test_numbers_that_are_kept_come_out_again(name: str, arm: str) -> None:
     kept = {results.bench.name: results for results in bench_page.load_archive(DOCS / "paper.json").results}[name]
     unit = next(item for item in plan_bench(load_bench(name), "full").units if item.arm == arm)
     (again,) = MEASURES[unit.measure](unit.settings, [0])
-    for metric, number in kept.found[arm, None][0].items():
+    for metric, number in kept.runs[arm, None][0].items():
         if not isinstance(number, list):
             assert again[metric] == pytest.approx(number, rel=1e-4, abs=1e-4), metric
 

@@ -61,38 +61,38 @@ class WeightLimit:
         """Return the limit held against the largest weight that was observed."""
         if observed <= self.weight * LIMIT_ROUNDING:
             return self
-        seen = f"a weight of {observed:.4g} was observed, above the largest that was declared, {self.weight:.4g}"
-        return replace(self, broken=(*self.broken, seen))
+        contradiction = f"a weight of {observed:.4g} was observed, above the largest that was declared, {self.weight:.4g}"
+        return replace(self, broken=(*self.broken, contradiction))
 
 
-def declared_weight_limit(problem: Problem, candidate: Candidate, scope: Scope, asked: float | None = None) -> WeightLimit:
+def declared_weight_limit(problem: Problem, candidate: Candidate, scope: Scope, declared: float | None = None) -> WeightLimit:
     """Return the product over the levels in scope of the smaller of the candidate's cap and one over the least propensity.
 
     asked: what the user declares, which goes before all else, and which the candidate's caps may contradict. Where several
     decisions of one level lead to one reward the product has no end, and nothing is known.
     """
-    if asked is not None:
-        return WeightLimit(asked, "declared by the user", _above(problem, candidate, scope, asked))
+    if declared is not None:
+        return WeightLimit(declared, "declared by the user", _above(problem, candidate, scope, declared))
     per = reward_level(problem)
     if problem.carry_over != "none" or per is None or any(problem.index(per) > problem.index(name) for name in scope):
         return WeightLimit(
             math.inf, "several decisions of one level lead to a reward, and the product of their ratios has no known end"
         )
-    found = [_level_limit(candidate, problem.level(name)) for name in problem.names if name in scope]
-    unknown = [limit.words for limit in found if not limit.known]
+    limits = [_level_limit(candidate, problem.level(name)) for name in problem.names if name in scope]
+    unknown = [limit.words for limit in limits if not limit.known]
     if unknown:
         return WeightLimit(math.inf, "; ".join(unknown))
-    return WeightLimit(math.prod(limit.weight for limit in found), "; ".join(limit.words for limit in found))
+    return WeightLimit(math.prod(limit.weight for limit in limits), "; ".join(limit.words for limit in limits))
 
 
-def _above(problem: Problem, candidate: Candidate, scope: Scope, asked: float) -> tuple[str, ...]:
+def _above(problem: Problem, candidate: Candidate, scope: Scope, declared: float) -> tuple[str, ...]:
     """Return that the candidate may have larger weights than was declared, if all its levels in scope are capped."""
     if not all(math.isfinite(candidate.cap(name)) for name in scope):
         return ()
     own = math.prod(_level_limit(candidate, problem.level(name)).weight for name in scope)
-    if own <= asked * LIMIT_ROUNDING:
+    if own <= declared * LIMIT_ROUNDING:
         return ()
-    return (f"the candidate's own caps let its weights reach {own:.4g}, above the largest that was declared, {asked:.4g}",)
+    return (f"the candidate's own caps let its weights reach {own:.4g}, above the largest that was declared, {declared:.4g}",)
 
 
 def _level_limit(candidate: Candidate, level: Level) -> WeightLimit:
@@ -137,18 +137,18 @@ class ScaledBound:
         """Return it in the user's units; whether it is a certificate is what the bound itself says, nothing else."""
         scaled = self.bound.value
         return LowerBound(
-            self.method,
-            self.what,
-            measure.gain(scaled) if self.what == "gain" else measure.value(scaled),
-            self.bound.delta,
-            self.bound.units,
-            self.bound.validity,
-            self.bound.certificate,
-            self.bound.label,
-            self.claim or CLAIM_WORDS[self.what],
-            self.bound.met,
-            self.bound.unmet,
-            self.provenance,
+            method=self.method,
+            what=self.what,
+            value=measure.gain(scaled) if self.what == "gain" else measure.value(scaled),
+            delta=self.bound.delta,
+            units=self.bound.units,
+            validity=self.bound.validity,
+            certificate=self.bound.certificate,
+            label=self.bound.label,
+            claim=self.claim or CLAIM_WORDS[self.what],
+            met=self.bound.met,
+            unmet=self.bound.unmet,
+            provenance=self.provenance,
         )
 
 
@@ -172,7 +172,7 @@ class BoundCollection:
     missing: list[MissingMethod] = field(default_factory=list)
 
     def unmet(self, words: tuple[str, ...]) -> None:
-        """Add conditions that none of the bounds so far meets."""
+        """Add conditions that no bound so far meets."""
         self.bounds = [replace(item, bound=with_unmet(item.bound, words)) for item in self.bounds]
 
     def lacks(self, method: str, reason: str) -> None:
@@ -191,17 +191,25 @@ CERTIFICATE_CONDITIONS = (
 )
 
 
-def certified_bounds(result: LevelResult, found: BoundCollection) -> list[ScaledBound]:
+def certified_bounds(result: LevelResult, collection: BoundCollection) -> list[ScaledBound]:
     """Return value and gain of a certificate at one scope; what is refused has no number, which is noted."""
     bounds = []
     for what in CERTIFIED_QUANTITIES:
         test = next((item for item in result.tests if item.what == what), None)
         if test is None or test.lower_scaled is None:
-            found.lacks(CERTIFICATE_METHOD, f"no {what}: {result.reason}")
+            collection.lacks(CERTIFICATE_METHOD, f"no {what}: {result.reason}")
             continue
-        bound = Bound(CERTIFICATE_METHOD, test.lower_scaled, test.delta, test.units, "anytime", CERTIFICATE_CONDITIONS, ())
-        told = {"evidence": list(test.method), "centres": list(test.centres), "verdict": result.verdict}
-        bounds.append(ScaledBound(CERTIFICATE_METHOD, what, bound, told))
+        bound = Bound(
+            method=CERTIFICATE_METHOD,
+            value=test.lower_scaled,
+            delta=test.delta,
+            units=test.units,
+            validity="anytime",
+            met=CERTIFICATE_CONDITIONS,
+            unmet=(),
+        )
+        origin = {"evidence": list(test.method), "centres": list(test.centres), "verdict": result.verdict}
+        bounds.append(ScaledBound(method=CERTIFICATE_METHOD, what=what, bound=bound, provenance=origin))
     return bounds
 
 
@@ -271,7 +279,14 @@ class BoundCase:
     def posterior(self) -> PublishedPosterior:
         """Return Q = p0 = the candidate, whose divergence is 0."""
         units, prior = self.units, self.prior_series("particles")
-        return PublishedPosterior("PRISM", units["particles"], self.weights, prior, units.peaks["weight"], self.limit)
+        return PublishedPosterior(
+            name="PRISM",
+            values=units["particles"],
+            weights=self.weights,
+            prior_values=prior,
+            peak=units.peaks["weight"],
+            limit=self.limit,
+        )
 
     def sample(self, what: Quantity, posterior: PublishedPosterior, method: str) -> UnitSample:
         """Return the units of the value or the gain as the bounds take them; method: names the stream of resamples."""
@@ -325,7 +340,7 @@ VALUE_VARIANTS = (
 )
 
 
-def evidence_bounds(case: BoundCase, found: BoundCollection) -> None:
+def evidence_bounds(case: BoundCase, collection: BoundCollection) -> None:
     """Add the bounds of the table that are not built on PRISM, of value and gain.
 
     Those with bets of the prior units come first, then those with a declared range.
@@ -335,22 +350,22 @@ def evidence_bounds(case: BoundCase, found: BoundCollection) -> None:
     for what in CERTIFIED_QUANTITIES:
         for name in names:
             if what in BOUNDS[name].claims:
-                add_bound(name, what, case, case.posterior, found)
+                add_bound(name, what, case, case.posterior, collection)
 
 
-def published_bounds(case: BoundCase, found: BoundCollection) -> None:
+def published_bounds(case: BoundCase, collection: BoundCollection) -> None:
     """Add PRISM of the candidate in all its variants, and the sharp bound at its lam and B."""
-    value_bounds(case, case.posterior, found)
+    value_bounds(case, case.posterior, collection)
     for name, method in BOUNDS.items():
         if "compare" in method.commands and method.published and name not in VALUE_VARIANTS:
             for what in method.claims:
-                add_bound(name, what, case, case.posterior, found)
+                add_bound(name, what, case, case.posterior, collection)
 
 
-def value_bounds(case: BoundCase, posterior: PublishedPosterior, found: BoundCollection) -> None:
+def value_bounds(case: BoundCase, posterior: PublishedPosterior, collection: BoundCollection) -> None:
     """Add the variants of PRISM on the value of a posterior: lam* or prior lam or 1/sqrt(K), B declared or observed."""
     for name in VALUE_VARIANTS:
-        add_bound(name, "value", case, posterior, found, name.replace("PRISM", posterior.name, 1))
+        add_bound(name, "value", case, posterior, collection, name.replace("PRISM", posterior.name, 1))
 
 
 def add_bound(
@@ -358,7 +373,7 @@ def add_bound(
     what: Quantity,
     case: BoundCase,
     posterior: PublishedPosterior,
-    found: BoundCollection,
+    collection: BoundCollection,
     shown: str | None = None,
 ) -> None:
     """Add a bound of the table under its own name or as `shown`, or the reason why it has no number.
@@ -368,13 +383,13 @@ def add_bound(
     method, title = BOUNDS[name], shown or name
     reason = case.lacking(method, what, posterior)
     if reason is not None:
-        found.lacks(title, reason)
+        collection.lacks(title, reason)
         return
     sample = case.sample(what, posterior, name)
     try:
         bound = method.at(sample, case.units.count)
     except (SettingError, ModelError) as error:
-        found.lacks(title, str(error))
+        collection.lacks(title, str(error))
         return
     unmet: tuple[str, ...] = posterior.unmet if method.published else ()
     if method.needs in ("range", "largest"):
@@ -385,7 +400,7 @@ def add_bound(
     elif name == REWEIGHED:
         claim = f"the {what} of the candidate with its particles weighed as Q, not as it is"
     origin = provenance(name, bound, case, sample, posterior)
-    found.bounds.append(ScaledBound(title, what, with_unmet(bound, unmet), origin, claim))
+    collection.bounds.append(ScaledBound(method=title, what=what, bound=with_unmet(bound, unmet), provenance=origin, claim=claim))
 
 
 def provenance(name: str, bound: Bound, case: BoundCase, sample: UnitSample, posterior: PublishedPosterior) -> dict[str, Any]:

@@ -78,14 +78,45 @@ def compare(
     ledger: str | Path | bool | None = None,
     report: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """Return estimates and bounds by many methods for one candidate at one scope (all of its levels if None).
+    """Compare estimates and bounds by many methods for one candidate at one scope.
 
-    All are made from the units that `certify` certifies on, at the risk it gives to each of its claims. settings: thresholds and
-    declarations. incumbent: as in `certify`. acting: the policy that acts outside the scope after deployment, if several versions
-    of it wrote the log: adds the published bound for such logs, with the full product of ratios. fresh: as in `certify`. ledger:
-    its folder; None for the user's own; False for none, as in a study by simulation. A comparison is no certificate and may
-    always be made. It is written down as a result: a certificate for a request that was not registered before is refused from
-    then on. Raises RefusedError where an assumption fails: numbers without their assumptions are not shown.
+    All use the units that `certify` certifies on, at the risk that it gives to each of its claims. A comparison is no
+    certificate and is always possible. The ledger records it as a result: `certify` refuses requests that were not registered
+    before it.
+
+    Parameters
+    ----------
+    source
+        The log.
+    candidate
+        The policy to judge.
+    scope
+        The levels that are handed over. None: all levels of the candidate.
+    delta
+        The risk, as in `certify`.
+    settings
+        Thresholds and declarations.
+    incumbent
+        The comparator, as in `certify`.
+    acting
+        The policy that acts outside the scope after deployment, if several versions of it wrote the log. Adds the published
+        bound for such logs, with the full product of ratios.
+    fresh
+        As in `certify`.
+    ledger
+        The folder of the ledger. None: the user's own. False: no ledger, as in a study by simulation.
+    report
+        Receives the number of rows read.
+
+    Returns
+    -------
+    Comparison
+        Estimates and bounds, each with the label that must accompany it.
+
+    Raises
+    ------
+    RefusedError
+        If an assumption fails.
     """
     chosen, problem = settings or ComparisonSettings(), source.problem
     own = Candidate.of(candidate)
@@ -99,44 +130,53 @@ def compare(
     stated = [] if incumbent is None else [Candidate.of(incumbent)]
     measure, log = reward_measure(problem), CertifiedLog.of(source, [own, *stated], fresh, _moving(certificate))
     scopes = ScopeCandidates.of(problem, scopes_of(problem, None, own.levels(problem)), measure)
-    found = BoundCollection()
+    collection = BoundCollection()
     reason = why_not_modelled(problem, own, levels, log.sample)
     modelled = None if reason else fit_action_predictions(problem, own, levels, measure, log.prior)
     for method in MODELLED_METHODS if reason else ():
-        found.lacks(method, str(reason))
+        collection.lacks(method, str(reason))
     units, prior = _units(log, own, levels, measure, scopes, chosen, modelled, comparator)
     share = next(test.delta for test in result.tests if test.what == "gain")
-    seen = max(found_in.peaks["weight"] for found_in in (units, prior) if found_in is not None)
-    limit = declared_weight_limit(problem, own, levels, chosen.largest_weight).against(seen)
+    largest = max(series.peaks["weight"] for series in (units, prior) if series is not None)
+    limit = declared_weight_limit(problem, own, levels, chosen.largest_weight).against(largest)
     ratio = comparator.ratio(levels)
-    case = BoundCase(units, prior, own.policy.weights, limit, share, _split_words(log), chosen.seed, ratio)
-    ours = certified_bounds(result, found)
-    evidence_bounds(case, found)
-    _published(case, log, levels, measure, chosen, found)
-    _adaptive(case, source, own, acting, levels, measure, chosen, fresh, _moving(certificate), found)
-    found.unmet(unmet_by_estimates(problem, levels))
-    found.bounds[:0] = ours  # a certificate heeds what was declared of them
-    listed = list_estimates(problem, measure, units, chosen, modelled, found)
+    case = BoundCase(
+        units=units,
+        prior=prior,
+        weights=own.policy.weights,
+        limit=limit,
+        delta=share,
+        split=_split_words(log),
+        seed=chosen.seed,
+        ratio=ratio,
+    )
+    ours = certified_bounds(result, collection)
+    evidence_bounds(case, collection)
+    _published(case, log, levels, measure, chosen, collection)
+    _adaptive(case, source, own, acting, levels, measure, chosen, fresh, _moving(certificate), collection)
+    collection.unmet(unmet_by_estimates(problem, levels))
+    collection.bounds[:0] = ours  # a certificate heeds what was declared of them
+    listed = list_estimates(problem, measure, units, chosen, modelled, collection)
     return Comparison(
-        own.name,
-        tuple(name for name in problem.names if name in levels),
-        problem.reward.unit,
-        problem.reward.goal,
-        unit_word(problem),
-        units.count,
-        0 if prior is None else prior.count,
-        delta,
-        share,
-        result.verdict,
-        legacy_estimate(measure, units),
-        listed,
-        tuple(item.shown(measure) for item in found.bounds),
-        scopes.choices(case),
-        tuple(found.missing),
-        (*COMPARISON_NOTES, *_unreached(result), _looks(ledger, request, own, fresh, incumbent is not None)),
-        asdict(chosen),
-        result.comparator,
-        incumbent_estimate(measure, units) if comparator.stated(levels) else None,
+        candidate=own.name,
+        scope=tuple(name for name in problem.names if name in levels),
+        unit=problem.reward.unit,
+        goal=problem.reward.goal,
+        unit_word=unit_word(problem),
+        units=units.count,
+        prior_units=0 if prior is None else prior.count,
+        delta=delta,
+        each=share,
+        verdict=result.verdict,
+        legacy=legacy_estimate(measure, units),
+        estimates=listed,
+        bounds=tuple(item.shown(measure) for item in collection.bounds),
+        choices=scopes.choices(case),
+        missing=tuple(collection.missing),
+        notes=(*COMPARISON_NOTES, *_unreached(result), _looks(ledger, request, own, fresh, incumbent is not None)),
+        settings=asdict(chosen),
+        comparator=result.comparator,
+        incumbent=incumbent_estimate(measure, units) if comparator.stated(levels) else None,
     )
 
 
@@ -168,25 +208,25 @@ def _units(
 
 
 def _published(
-    case: BoundCase, log: CertifiedLog, scope: Scope, measure: Measure, settings: ComparisonSettings, found: BoundCollection
+    case: BoundCase, log: CertifiedLog, scope: Scope, measure: Measure, settings: ComparisonSettings, collection: BoundCollection
 ) -> None:
-    published_bounds(case, found)
+    published_bounds(case, collection)
     if not settings.posterior:
-        on_policy_bound(case, {}, "Q = p0, no divergence", found)
+        on_policy_bound(case, {}, "Q = p0, no divergence", collection)
         for method in ("PRISM, data-free p0", "PRISM, posterior Q"):
-            found.lacks(method, "its divergence needs beliefs that are learned from the log: ask for the posterior")
+            collection.lacks(method, "its divergence needs beliefs that are learned from the log: ask for the posterior")
         return
     if not isinstance(log.split, Split):
         for method in ("PRISM, data-free p0", "PRISM, posterior Q"):
-            found.lacks(
+            collection.lacks(
                 method, "propensities move, so that its beliefs are learned from the earliest units: name a 'time' column"
             )
         return
     learned = learn_posterior(log, log.split, scope, settings)
-    value_bounds(case, hyper_prior(case.posterior, learned), found)
-    value_bounds(case, split_posterior(case, log, scope, measure, learned, settings), found)
+    value_bounds(case, hyper_prior(case.posterior, learned), collection)
+    value_bounds(case, split_posterior(case, log, scope, measure, learned, settings), collection)
     words = "p0 = the hyper-prior, Q = the posterior after all units"
-    on_policy_bound(case, learned.posterior_from_hyper, words, found)
+    on_policy_bound(case, learned.posterior_from_hyper, words, collection)
 
 
 def _adaptive(
@@ -199,19 +239,19 @@ def _adaptive(
     settings: ComparisonSettings,
     fresh: bool,
     moving: int | None,
-    found: BoundCollection,
+    collection: BoundCollection,
 ) -> None:
     if acting is None:
         if scope != Scope(source.problem.names):
-            found.lacks("PRISM, adaptive", "it needs the policy that will act outside the scope (--acting)")
+            collection.lacks("PRISM, adaptive", "it needs the policy that will act outside the scope (--acting)")
         return
     outside = acting if isinstance(acting, Candidate) else Candidate.of(acting)
     posterior = adaptive_posterior(source, candidate, outside, scope, measure, settings, fresh, moving)
-    value_bounds(case, posterior, found)
+    value_bounds(case, posterior, collection)
 
 
 def _moving(certificate: Certificate) -> int | None:
-    """Return how many units a log has whose propensities move or follow earlier rewards; None of any other log."""
+    """Return how many units a log has whose propensities move or follow earlier rewards; None for other logs."""
     if PROPENSITIES_MOVE not in [item["code"] for item in certificate.findings]:
         return None
     figures = certificate.diagnostics["audit"]
@@ -236,12 +276,12 @@ def _unreached(result: LevelResult) -> list[str]:
     ]
 
 
-def _looks(ledger: str | Path | bool | None, request: Request, own: Candidate, fresh: bool, given: bool) -> str:
+def _looks(ledger: str | Path | bool | None, request: Request, own: Candidate, fresh: bool, stated: bool) -> str:
     """Return what the ledger allows from now on, with the one request that is the same as this comparison."""
     if ledger is False:
         return "Nothing was written into the ledger of looks."
     scopes = " ".join(f"--scope {name}" for name in request.named(request.scopes[0]))
-    more = f"{' --fresh' if fresh else ''}{' with the same --incumbent' if given else ''}"
+    more = f"{' --fresh' if fresh else ''}{' with the same --incumbent' if stated else ''}"
     return (
         "This comparison is written into the ledger as a result on these data. Requests that were registered before it can still "
         f"be certified. If it is the first result, so can this one: aegis certify --policy {own.reference or own.name} {scopes}"

@@ -40,7 +40,7 @@ from aegis.policies import Hybrid
 from aegis.problem import Policy, Scope
 
 
-def on_policy_bound(case: BoundCase, kl_by_mechanism: Mapping[str, float], words: str, found: BoundCollection) -> None:
+def on_policy_bound(case: BoundCase, kl_by_mechanism: Mapping[str, float], words: str, collection: BoundCollection) -> None:
     """Add the biased on-policy variant: rewards as they were earned stand for the candidate, weights left out, B = 1."""
     own = PublishedPosterior(
         name="PRISM on-policy",
@@ -53,7 +53,7 @@ def on_policy_bound(case: BoundCase, kl_by_mechanism: Mapping[str, float], words
         reading=BoundOrigin(logging="own"),
         kl_by_mechanism=kl_by_mechanism,
     )
-    add_bound("PRISM: lam*, B declared", "value", case, own, found, "PRISM on-policy: lam*")
+    add_bound("PRISM: lam*, B declared", "value", case, own, collection, "PRISM on-policy: lam*")
 
 
 DRAWS_UNPAID = "Q stands for itself by draws that know the certified units, and a divergence pays for Q, not for its draws"
@@ -80,8 +80,11 @@ def learn_posterior(log: CertifiedLog, split: Split, scope: Scope, settings: Com
     kind = CandidateSettings("planned", particles=settings.particles, seed=settings.seed)
     policy = make_candidate(problem, replace(fitted, belief=posterior), scope, kind)
     return LearnedPosterior(
-        _restricted(fitted.belief, scope), _restricted(after, scope), _restricted(posterior, scope), policy
-    )  # fmt: skip
+        prior_from_hyper=_restricted(fitted.belief, scope),
+        posterior_from_prior=_restricted(after, scope),
+        posterior_from_hyper=_restricted(posterior, scope),
+        policy=policy,
+    )
 
 
 def hyper_prior(candidate: PublishedPosterior, learned: LearnedPosterior) -> PublishedPosterior:
@@ -104,17 +107,17 @@ def split_posterior(
     units = gather_series(problem, views_of(problem, policy, RewardModels(), log.batches()), series, peaks)
     limit = declared_weight_limit(problem, Candidate(policy), scope, settings.largest_weight).against(units.peaks["weight"])
     return PublishedPosterior(
-        "PRISM, posterior Q",
-        units["particles"],
-        policy.weights,
-        None,  # draws of Q know the certified units; lam on prior units would not make it a certificate
-        units.peaks["weight"],
-        limit,
-        f"p0 = the belief after the prior side, Q = the posterior after all units, {np.size(policy.weights)} frozen draws",
-        BoundOrigin(particles="draws"),
-        learned.posterior_from_prior,
-        "the value of planning with the posterior Q, which is not the candidate",
-        (DRAWS_UNPAID,),
+        name="PRISM, posterior Q",
+        values=units["particles"],
+        weights=policy.weights,
+        prior_values=None,  # draws of Q know the certified units; lam on prior units would not make it a certificate
+        peak=units.peaks["weight"],
+        limit=limit,
+        words=f"p0 = the belief after the prior side, Q = the posterior after all units, {np.size(policy.weights)} frozen draws",
+        reading=BoundOrigin(particles="draws"),
+        kl_by_mechanism=learned.posterior_from_prior,
+        claim="the value of planning with the posterior Q, which is not the candidate",
+        unmet=(DRAWS_UNPAID,),
     )
 
 
@@ -144,7 +147,7 @@ def adaptive_posterior(
     series = {"value": lambda view: plain_values(view, everywhere, measure)}
     peaks = {"weight": lambda view: largest_weight(view, everywhere)}
     units = gather_series(problem, views_of(problem, hybrid.policy, RewardModels(), log.batches()), series, peaks)
-    # Units told apart by a hash lie before and after each other: under a policy that changed, what was learned from or fitted on
+    # Units split by a hash lie before and after each other: under a policy that changed, what was learned from or fitted on
     # some of them is not independent of the others. Only a split in time keeps the past apart.
     timed = not isinstance(log.split, Split) or log.split.kind == "time"
     prior = None
@@ -153,14 +156,14 @@ def adaptive_posterior(
             :, None
         ]
     return PublishedPosterior(
-        "PRISM, adaptive",
-        units["value"][:, None],
-        np.ones(1),
-        prior,
-        units.peaks["weight"],
-        declared_weight_limit(problem, hybrid, everywhere, settings.largest_weight).against(units.peaks["weight"]),
-        "Q = p0: the candidate in scope, the incumbent elsewhere, weighted at every level",
-        BoundOrigin(logging="adaptive"),
+        name="PRISM, adaptive",
+        values=units["value"][:, None],
+        weights=np.ones(1),
+        prior_values=prior,
+        peak=units.peaks["weight"],
+        limit=declared_weight_limit(problem, hybrid, everywhere, settings.largest_weight).against(units.peaks["weight"]),
+        words="Q = p0: the candidate in scope, the incumbent elsewhere, weighted at every level",
+        reading=BoundOrigin(logging="adaptive"),
         claim="the value of the candidate in scope with the incumbent elsewhere",
         unmet=() if timed or not (candidate.record or incumbent.record) or fresh else (LEARNED_IN_BETWEEN,),
     )

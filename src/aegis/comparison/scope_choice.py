@@ -56,7 +56,7 @@ class ScopeCandidates:
         if len(self.named) < 2:
             return ()
         methods = {PUBLISHED_CHOICE: _published, SHARP: _sharp}
-        found = []
+        choices = []
         for method, bound in methods.items():
             try:
                 chosen = select_scope({name: bound(case, name, words) for name, words in self.unmet.items()}, case.delta)
@@ -67,15 +67,24 @@ class ScopeCandidates:
                 for name, one in chosen.bounds.items()
             }
             own = chosen.bound
-            found.append(ScopeChoice(method, tuple(chosen.scope.split(SEPARATOR)), shown, case.delta, own.certificate, own.label))
-        return tuple(found)
+            choices.append(
+                ScopeChoice(
+                    method=method,
+                    scope=tuple(chosen.scope.split(SEPARATOR)),
+                    bounds=shown,
+                    delta=case.delta,
+                    certificate=own.certificate,
+                    label=own.label,
+                )
+            )
+        return tuple(choices)
 
 
 def _published(case: BoundCase, name: str, unmet: tuple[str, ...]) -> Callable[[float], Bound]:
     def bound(delta: float) -> Bound:
         largest = largest_observed(np.array([case.units.peaks[_key(name)]]))
-        found = published_bound(case.units[_key(name)], delta, "closed form", largest, reading=BoundOrigin("observed"))
-        return with_unmet(found, unmet)
+        published = published_bound(case.units[_key(name)], delta, "closed form", largest, reading=BoundOrigin("observed"))
+        return with_unmet(published, unmet)
 
     return bound
 

@@ -48,13 +48,13 @@ def _check_unit_form(measure: str, settings: Mapping[str, Any]) -> None:
         raise SettingError("; ".join(explain_validation_error(error, dict(settings), UnitSettings, {}))) from None
     if "episodes" not in settings:
         raise SettingError("'episodes' is missing: say how many are run")
-    form, given = OPTIONS[measure], settings.get("options", {})
-    for name in given:
+    form, options = OPTIONS[measure], settings.get("options", {})
+    for name in options:
         check_choice(name, form.model_fields, f"option of the measure '{measure}'")
     try:
-        form.model_validate(dict(given))
+        form.model_validate(dict(options))
     except ValidationError as error:
-        lines = explain_validation_error(error, dict(given), form, {})
+        lines = explain_validation_error(error, dict(options), form, {})
         raise SettingError("; ".join(line.replace("'", "'options.", 1) for line in lines)) from None
 
 
@@ -155,14 +155,14 @@ OF_GATES = ("banner", "flips")
 
 def check_settings(units: Sequence[BenchUnit]) -> dict[str, MetricNames]:
     """Build what every unit names, and return by arm what its runs give; SettingError names bench, arm and setting."""
-    found: dict[str, MetricNames] = {}
+    metrics: dict[str, MetricNames] = {}
     for unit in units:
         try:
             build_unit(unit.measure, unit.settings)
         except SettingError as error:
             raise SettingError(f"bench {unit.bench}, {unit.label}: {error}") from error
-        found[unit.arm] = metrics_of(unit.measure, unit.settings)
-    return found
+        metrics[unit.arm] = metrics_of(unit.measure, unit.settings)
+    return metrics
 
 
 def check_bench(bench: Bench, metrics: Mapping[str, MetricNames]) -> None:
@@ -209,15 +209,15 @@ def _check_figure(bench: Bench, figure: BenchFigure, metrics: Mapping[str, Metri
 
 def _check_claims(bench: Bench, metrics: Mapping[str, MetricNames]) -> None:
     """Check that a claim's test, entries, metrics and arms are there."""
-    units = {(arm, value): {} for arm in bench.arms for value in _values(bench)}
-    results: BenchResults = BenchResults(bench, "full", 0, units)  # without a run
+    units: dict[tuple[str, Any], dict[int, Any]] = {(arm, value): {} for arm in bench.arms for value in _values(bench)}
+    results = BenchResults(bench=bench, preset="full", seeds=0, runs=units)  # without a run
     for claim in bench.claims:
         try:
             if bench.sweep is None and claim.test in OF_SWEEPS:
                 raise SettingError(f"the test '{claim.test}' needs a 'sweep'")
             _check_claim_form(claim)
             _check_metrics(claim, metrics)
-            for arm in [claim.given[entry] for entry in NAMING_ARMS if entry in claim.given]:
+            for arm in [claim.entries[entry] for entry in NAMING_ARMS if entry in claim.entries]:
                 if claim.test in OF_SWEEPS:
                     check_choice(arm, bench.arms, "arm")
                 else:
@@ -232,28 +232,28 @@ def _check_claim_form(claim: BenchClaim) -> None:
     entries: dict[str, Any] = {own.name: (own.annotation, ... if own.default is own.empty else own.default) for own in taken}
     form = create_model(claim.test, __config__=ConfigDict(extra="forbid", strict=True), **entries)
     try:
-        form.model_validate(claim.given)
+        form.model_validate(claim.entries)
     except ValidationError as error:
-        raise SettingError("under 'with': " + "; ".join(explain_validation_error(error, claim.given, form, {}))) from None
+        raise SettingError("under 'with': " + "; ".join(explain_validation_error(error, claim.entries, form, {}))) from None
 
 
 def _check_metrics(claim: BenchClaim, metrics: Mapping[str, MetricNames]) -> None:
     names = list(dict.fromkeys(name for known in metrics.values() for name in known.all))
     lists = {name for known in metrics.values() for name in known.lists}
     for entry in NAMING_METRICS:
-        given = claim.given.get(entry)
-        if not isinstance(given, str):
+        metric = claim.entries.get(entry)
+        if not isinstance(metric, str):
             continue
-        check_choice(given.partition("@")[0], names, f"metric under 'with.{entry}'")
-        if given in lists and claim.test not in OF_LISTS and "at" not in claim.given:
-            raise SettingError(f"'with.{entry}': '{given}' is a list; name a place of it, such as {given}@POINT")
+        check_choice(metric.partition("@")[0], names, f"metric under 'with.{entry}'")
+        if metric in lists and claim.test not in OF_LISTS and "at" not in claim.entries:
+            raise SettingError(f"'with.{entry}': '{metric}' is a list; name a place of it, such as {metric}@POINT")
 
 
 def _values(bench: Bench) -> list[Any]:
     """Return every value that is swept under some preset, `[None]` without a sweep."""
     if bench.sweep is None:
         return [None]
-    found = list(bench.sweep.values)
+    values = list(bench.sweep.values)
     for preset in bench.presets.values():
-        found += [value for value in preset.sweep or () if value not in found]
-    return found
+        values += [value for value in preset.sweep or () if value not in values]
+    return values

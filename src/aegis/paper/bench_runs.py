@@ -71,7 +71,7 @@ class _RunPart:
 def run_plans(
     plans: Sequence[BenchPlan], store: ResultStore, engine: Engine = IN_PROCESS, say: BenchProgress | None = None
 ) -> list[Failure]:
-    """Run all that is missing and return what failed. Results are kept as they come; interrupted, every part that was done is."""
+    """Run the missing units and return the failures. Results are kept as they come; interrupted, every part that was done is."""
     parts = [part for plan in plans for unit in plan.units for part in _parts(unit, store.missing(unit, range(plan.seeds)))]
     if not parts:
         return []
@@ -86,20 +86,20 @@ def _run(parts: list[_RunPart], store: ResultStore, engine: Engine, say: BenchPr
     failures: list[Failure] = []
     with engine.team(_perform, parts) as crew:
         try:
-            for done, (place, (found, why)) in enumerate(crew, 1):
+            for done, (place, (results, why)) in enumerate(crew, 1):
                 part = parts[place]
-                if found is None:
+                if results is None:
                     failures.append(Failure(part.unit, part.seeds, why))
                 else:
-                    store.add(part.unit, dict(zip(part.seeds, found, strict=True)))
+                    store.add(part.unit, dict(zip(part.seeds, results, strict=True)))
                 if say is not None:
                     left = (time.monotonic() - started) / done * (len(parts) - done) / 60
                     say(done, len(parts), f"{part.unit.bench}: {part.unit.label}", left)
         except BaseException:  # interrupted: what others have done in the meantime is kept
-            for place, (found, _) in crew.finished():
+            for place, (results, _) in crew.finished():
                 part = parts[place]
-                if found is not None and store.missing(part.unit, part.seeds):
-                    store.add(part.unit, dict(zip(part.seeds, found, strict=True)))
+                if results is not None and store.missing(part.unit, part.seeds):
+                    store.add(part.unit, dict(zip(part.seeds, results, strict=True)))
             raise
     return failures
 
@@ -114,6 +114,6 @@ def _perform(part: _RunPart) -> tuple[list[RunMetrics] | None, str]:
         return MEASURES[part.unit.measure](part.unit.settings, part.seeds), ""
     except AegisError as error:
         return None, str(error)
-    except Exception as error:  # whatever goes wrong in one part, the others are run
+    except Exception as error:  # the other parts are run all the same
         where = traceback.extract_tb(error.__traceback__)[-1]
         return None, f"{type(error).__name__}: {error} ({where.filename}, line {where.lineno})"

@@ -121,23 +121,31 @@ def _run_split(
         batch = concat([own for own, _ in online.steps(online.prior(), 0, points[-1])])
     else:
         batch = world.episodes(0, points[-1], legacy, seed)
-    data = _SplitRun(world, online, batch, world.problem.scope(options.scope), options.draws, options.delta, options.lam)
-    found: dict[str, list[float]] = {name: [] for name in ("published", "biased", "sharp", "ours", "kl")}
+    data = _SplitRun(
+        world=world,
+        online=online,
+        batch=batch,
+        scope=world.problem.scope(options.scope),
+        draws=options.draws,
+        delta=options.delta,
+        lam=options.lam,
+    )
+    bounds: dict[str, list[float]] = {name: [] for name in ("published", "biased", "sharp", "ours", "kl")}
     policy: Policy | None = None
     for k in points:
         for name, value in _published_bounds(data, k, options.alpha).items():
-            found[name].append(value)
+            bounds[name].append(value)
         policy, bound = _our_bound(data, k)
-        found["ours"].append(bound)
+        bounds["ours"].append(bound)
     value = true_value(world, policy) if policy is not None else math.nan
     reward = float(batch.episode_means(batch.reward if batch.reward is not None else np.empty(0)).mean())
     return {
-        **found,
-        "bound": found["published"][-1],
-        "certified": found["ours"][-1],
+        **bounds,
+        "bound": bounds["published"][-1],
+        "certified": bounds["ours"][-1],
         "value": value,
-        "share": found["ours"][-1] / value,
-        "covered": int(found["ours"][-1] <= value),
+        "share": bounds["ours"][-1] / value,
+        "covered": int(bounds["ours"][-1] <= value),
         "reward": rewards_per_episode(world) * reward,
     }
 
@@ -164,7 +172,9 @@ def _our_bound(data: _SplitRun, k: int) -> tuple[Policy, float]:
     policy = plan_policy(data.belief(np.arange(half)), Greedy(), stream(0, "posterior mean"), data.scope, data.online.legacy)
     candidate, sample = Candidate(policy), first.take_episodes(np.arange(min(half, SAMPLE)))
     claims = our_claims(problem, candidate, data.scope, sample, data.delta, ["doubly robust"], ["value"])
-    ((_, _, trace),) = CertifiedUnits(problem, candidate, data.scope, first, second, claims).traces()
+    ((_, _, trace),) = CertifiedUnits(
+        problem=problem, candidate=candidate, scope=data.scope, prior=first, rest=second, claims=claims
+    ).traces()
     return policy, data.raw(trace.last.value)
 
 
@@ -234,7 +244,7 @@ def _run_offline(world: World, settings: Mapping[str, Any], options: OfflineOpti
         ["water-filled"],
         ["gain", "value"],
     )
-    certified = CertifiedUnits(problem, candidate, scope, prior, rest, claims)
+    certified = CertifiedUnits(problem=problem, candidate=candidate, scope=scope, prior=prior, rest=rest, claims=claims)
     bounds = {claim.what: trace.last.value for _, claim, trace in certified.traces()}
     measure = certified.measure
     cut = published_bound(certified.plain("value"), options.delta, "closed form", options.cap)

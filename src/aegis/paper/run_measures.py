@@ -24,10 +24,10 @@ from aegis.worlds import World, make_world, oracle_value, true_value
 
 def unit_world(settings: Mapping[str, Any], **changed: Any) -> World:
     """Return the world of a unit, some parameters changed."""
-    given = {**settings.get("world", {}), **changed}
-    if "name" not in given:
+    parameters = {**settings.get("world", {}), **changed}
+    if "name" not in parameters:
         raise SettingError("a bench names its world: 'world: {name: unified}'")
-    return make_world(given.pop("name"), **given)
+    return make_world(parameters.pop("name"), **parameters)
 
 
 def unit_legacy(settings: Mapping[str, Any], world: World) -> Policy:
@@ -38,16 +38,16 @@ def unit_legacy(settings: Mapping[str, Any], world: World) -> Policy:
 def unit_agent(settings: Mapping[str, Any]) -> Agent:
     """Return the agent with its changes. One belief is drawn per episode, as in the paper: the law of actions is the same."""
     check_choice(settings.get("agent", ""), AGENTS, "agent")
-    found = AGENTS[settings["agent"]]
+    agent = AGENTS[settings["agent"]]
     with contextlib.suppress(SettingError):  # a rule that draws none
-        found = found.with_particles(1)
-    outer = settings.get("outer_rule", found.outer_rule)
+        agent = agent.with_particles(1)
+    outer = settings.get("outer_rule", agent.outer_rule)
     return replace(
-        found,
+        agent,
         outer_rule=outer,
-        model=replace(found.model, **settings.get("model", {})),
-        rule_settings={**found.rule_settings, **settings.get("rule", {})},
-        outer_settings={**found.outer_settings, **settings.get("outer", {})},
+        model=replace(agent.model, **settings.get("model", {})),
+        rule_settings={**agent.rule_settings, **settings.get("rule", {})},
+        outer_settings={**agent.outer_settings, **settings.get("outer", {})},
     )
 
 
@@ -68,13 +68,15 @@ def measure_online(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[di
     legacy = unit_legacy(settings, world)
     runs = [make_online(world, agent, seed, legacy) for seed in seeds]
     best = rewards_per_episode(world) * oracle_value(world, runs[0].controlled, legacy)
-    found = []
+    results = []
     for result in run_in_lockstep(runs, episodes):
         blocks = np.array_split(result.sums, min(CURVE_POINTS, episodes))
         reward = float(result.sums.mean())
         curve = [float(block.mean()) for block in blocks]
-        found.append({"reward": reward, "last": curve[-1], "curve": curve, "oracle": best, "regret": (best - reward) * episodes})
-    return found
+        results.append(
+            {"reward": reward, "last": curve[-1], "curve": curve, "oracle": best, "regret": (best - reward) * episodes}
+        )
+    return results
 
 
 def rewards_per_episode(world: Any) -> int:
@@ -103,11 +105,11 @@ def measure_shift(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dic
         f"oracle_{name}": rewards_per_episode(target) * oracle_value(target, runs[0].controlled, unit_legacy(settings, target))
         for name, target in targets.items()
     }
-    found = []
+    results = []
     for run, result in zip(runs, run_in_lockstep(runs, settings["episodes"]), strict=True):
         earned = {name: _zero_shot(run, result.belief, target, options.target) for name, target in targets.items()}
-        found.append({"source": float(result.sums.mean()), **earned, **best})
-    return found
+        results.append({"source": float(result.sums.mean()), **earned, **best})
+    return results
 
 
 def _zero_shot(run: Online, belief: Belief, target: World, episodes: int) -> float:
@@ -181,8 +183,8 @@ def _bounds(running: Any, level: str, width: float, episodes: int) -> list[list[
     """Return pairs of an episode and the gain that a gate computed for a level, in units of the reward; at most POINTS."""
     looks = getattr(running, "looks", None)
     if looks is None:  # the best lower bound among open challenges is only known at flips
-        found = [(e.episode, e.gain_lower * width) for e in running.events if isinstance(e, Flipped) and e.level == level]
+        gains = [(e.episode, e.gain_lower * width) for e in running.events if isinstance(e, Flipped) and e.level == level]
     else:
-        found = [(look.episode, look.gain * width) for look in looks if look.level == level and look.gain is not None]
-    step = max(1, len(found) // CURVE_POINTS)
-    return [[float(episode), float(gain)] for episode, gain in found[::step]]
+        gains = [(look.episode, look.gain * width) for look in looks if look.level == level and look.gain is not None]
+    step = max(1, len(gains) // CURVE_POINTS)
+    return [[float(episode), float(gain)] for episode, gain in gains[::step]]

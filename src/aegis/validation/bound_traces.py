@@ -37,11 +37,11 @@ def unit_evidence(item: ClaimEvidence, pieces: Sequence[Sequence[Array]]) -> lis
     return [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
 
 
-def log_wealth_path(item: ClaimEvidence, found: Sequence[Array], mean: float) -> Array:
+def log_wealth_path(item: ClaimEvidence, evidence: Sequence[Array], mean: float) -> Array:
     """Return the log wealth `[U]` against `mean` after each unit, from what `unit_evidence` found."""
     paths = [
         _part_path(values, part.kind == "values", grid.bets, grid.log_weights, mean + part.offset)
-        for values, part, grid in zip(found, item.claim.parts, item.grids, strict=True)
+        for values, part, grid in zip(evidence, item.claim.parts, item.grids, strict=True)
     ]
     if not paths:
         return np.zeros(0)
@@ -89,8 +89,8 @@ class LookTrace:
 
     def above(self, mean: float) -> int | None:
         """Return the first number of units looked at where the bound was above `mean`."""
-        found = self.values > mean
-        return int(self.counts[np.argmax(found)]) if found.any() else None
+        above = self.values > mean
+        return int(self.counts[np.argmax(above)]) if above.any() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +99,11 @@ class WealthTrace:
 
     last: Bound
     item: ClaimEvidence
-    found: Sequence[Array]
+    evidence: Sequence[Array]
 
     def above(self, mean: float) -> int | None:
         """Return the first unit after which the bound was above `mean`."""
-        return crossing(log_wealth_path(self.item, self.found, mean), self.last.delta)
+        return crossing(log_wealth_path(self.item, self.evidence, mean), self.last.delta)
 
 
 def trace_bound(method: BoundMethod, sample: UnitSample, counts: Counts) -> LookTrace | None:
@@ -128,8 +128,8 @@ def _bound_at(method: BoundMethod, sample: UnitSample, count: int) -> Bound | No
 
 def look_counts(units: int, only_end: bool = False) -> Counts:
     """Return the numbers of units that are looked at: 10, 13, 17, ... and all."""
-    found: list[int] = []
+    counts: list[int] = []
     count = 0 if not only_end else units
     while (count := next_station(count)) < units:
-        found.append(count)
-    return np.array([*found, units], dtype=np.int64)
+        counts.append(count)
+    return np.array([*counts, units], dtype=np.int64)

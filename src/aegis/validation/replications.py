@@ -58,17 +58,17 @@ def run_tasks(
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
         raise SettingError(f"'runs' is a whole number from 1, found {runs!r}")
     with contextlib.nullcontext() if folder is None else folder_lock(folder):
-        found = {name: _resumed(name, task, folder) for name, task in tasks.items()}
-        missing = [(name, run) for name in tasks for run in range(runs) if run not in found[name]]
+        done = {name: _resumed(name, task, folder) for name, task in tasks.items()}
+        missing = [(name, run) for name in tasks for run in range(runs) if run not in done[name]]
         if report is not None and missing:
             report(0, len(missing), missing[0][0])
         for place, (name, run, result) in enumerate(_performed(tasks, missing, engine), 1):
-            found[name][run] = result
+            done[name][run] = result
             if folder is not None:
                 append_runs(name, tasks[name].key, {run: result}, folder, getattr(tasks[name], "parts", None))
             if report is not None:
                 report(place, len(missing), name)
-    return {name: {run: done[run] for run in sorted(done) if run < runs} for name, done in found.items()}
+    return {name: {run: done[run] for run in sorted(done) if run < runs} for name, done in done.items()}
 
 
 def timed_progress(say: Callable[[str], None], every: float = 5.0) -> RunProgress:
@@ -90,7 +90,7 @@ def stored_runs(name: str, key: str, folder: Path | None, parts: Mapping[str, An
 
     InputError if they belong to another task. parts: of this task, to say what differs.
     """
-    found: dict[int, RunRecords] = {}
+    runs: dict[int, RunRecords] = {}
     lines = [] if folder is None else _read_lines(folder / runs_file_name(name))
     for line in lines:
         if line["study"] != key:
@@ -100,8 +100,8 @@ def stored_runs(name: str, key: str, folder: Path | None, parts: Mapping[str, An
                 "and start anew"
             )
         if isinstance(line.get("run"), int) and isinstance(line.get("outcomes"), list):
-            found[line["run"]] = line["outcomes"]
-    return {run: found[run] for run in sorted(found)}
+            runs[line["run"]] = line["outcomes"]
+    return {run: runs[run] for run in sorted(runs)}
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
@@ -188,7 +188,7 @@ def _performed(
         yield from results
     finally:
         _ready.clear()
-        results.close()  # stops the processes now, not when somebody collects the garbage
+        results.close()  # stops the processes now, not when garbage is collected
 
 
 _ready: dict[str, Run] = {}  # the task this process is at, prepared
@@ -208,7 +208,7 @@ def _check_picklable(tasks: Mapping[str, Task]) -> None:
     for name, task in tasks.items():
         try:
             pickle.dumps(task)
-        except Exception as error:  # whatever the user's objects raise
+        except Exception as error:  # the user's objects may raise anything
             raise SettingError(
                 f"{name}: cannot be sent to other processes ({type(error).__name__}: {error}); define plant, legacy and "
                 "candidate at the top of a module, or use one worker"

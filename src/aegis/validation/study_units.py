@@ -84,13 +84,13 @@ class CertifiedUnits:
 
     def weights(self) -> Array:
         """Return the largest weight in each certified unit, `[U]`."""
-        found: list[Array] = []
+        parts: list[Array] = []
         for view in self._views["rest"]:
             largest = np.zeros(len(view.batch))
             owner = np.arange(len(view.batch)) if view.level is None else view.batch.episode_of(view.level)
             np.maximum.at(largest, owner, view.node_weights(self.scope))
-            found.append(largest)
-        episodes = np.concatenate(found)
+            parts.append(largest)
+        episodes = np.concatenate(parts)
         if self.rest.cluster is None:
             return episodes
         ids, place = np.unique(self.rest.cluster, return_inverse=True)  # the order in which `Clusters` gives units
@@ -131,14 +131,18 @@ def _is_method(name: str, claim: Claim) -> bool:
 def _trace(name: str, item: ClaimEvidence, views: Sequence[CandidateView]) -> WealthTrace:
     """Return the bound at the end and the units behind it."""
     (low, high), delta = item.claim.bracket, item.claim.delta
-    found = [item.compute(view) for view in views]
-    for values, view in zip(found, views, strict=True):
+    evidence = [item.compute(view) for view in views]
+    for values, view in zip(evidence, views, strict=True):
         item.add(values, view.batch.cluster)
     item.close()
     blend = item.blend
     value, count = (low, 0) if blend is None else (blend.lower(delta, low, high), blend.count)
     met = ("propensities are those of the log", "bets and models were fixed on prior units")
-    return WealthTrace(Bound(name, value, delta, count, "anytime", met, ()), item, unit_evidence(item, found))
+    return WealthTrace(
+        Bound(method=name, value=value, delta=delta, units=count, validity="anytime", met=met, unmet=()),
+        item,
+        unit_evidence(item, evidence),
+    )
 
 
 def _unit_values(problem: Problem, episodes: Array, cluster: AnyArray | None, base: float) -> Array:

@@ -119,7 +119,7 @@ class ValidationTrial:
     @property
     def parts(self) -> dict[str, str]:
         """Return everything that the key is a digest of, in words, so that a refusal can say what differs."""
-        plant, _, legacy = self.identity.rpartition("; ")  # a policy is told by digests and names, which have no such sign
+        plant, _, legacy = self.identity.rpartition("; ")  # digests and names of policies have no such sign
         return {
             "version": __version__,
             "plant": plant,
@@ -140,7 +140,11 @@ class ValidationTrial:
     def prepare(self) -> Callable[[int], RunRecords]:
         """Return what does one run: the outcomes of all bounds as plain data, or why the run was refused."""
         judge = judge_for(self.plant, self.legacy, self.judging, acting_incumbent(self.problem, self.legacy))
-        make = self.learner.prepare(LearnerSetting(self.plant, self.legacy, self.scope, judge, self.seed, self.problem))
+        make = self.learner.prepare(
+            LearnerSetting(
+                plant=self.plant, legacy=self.legacy, scope=self.scope, judge=judge, seed=self.seed, stated=self.problem
+            )
+        )
         truths = _Truths(judge, self.scope)
 
         def run(number: int) -> RunRecords:
@@ -159,7 +163,7 @@ class ValidationTrial:
         problem, scope = self.problem, Scope(self.scope)
         ours = [name for name in OURS if name in self._names]
         claims = our_claims(problem, candidate, scope, rest.take_episodes(np.arange(2)), self.delta, ours, self.claims)
-        certified = CertifiedUnits(problem, candidate, scope, prior, rest, claims)
+        certified = CertifiedUnits(problem=problem, candidate=candidate, scope=scope, prior=prior, rest=rest, claims=claims)
         margin = margin_of(problem, scope) / certified.measure.width
         gain, doubt = _gain(certified.measure, truth), TRUTH_ERRORS * truth.gain_error / certified.measure.width
         null = gain + doubt <= margin
@@ -185,19 +189,19 @@ class ValidationTrial:
         last = trace.last
         at_end = last.value > exact - doubt
         return BoundOutcome(
-            name,
-            what,
-            last.certificate,
-            last.validity,
-            last.label,
-            last.units,
-            last.value,
-            exact,
-            at_end,
-            at_end if self.only_end else at_end or trace.above(exact - doubt) is not None,
-            None if self.only_end or what != "gain" else trace.above(margin),
-            what == "gain" and last.value > margin,
-            null,
+            bound=name,
+            claim=what,
+            certificate=last.certificate,
+            validity=last.validity,
+            label=last.label,
+            units=last.units,
+            value=last.value,
+            truth=exact,
+            at_end=at_end,
+            ever=at_end if self.only_end else at_end or trace.above(exact - doubt) is not None,
+            above=None if self.only_end or what != "gain" else trace.above(margin),
+            ends_above=what == "gain" and last.value > margin,
+            null=null,
         )
 
     def _sample(self, certified: CertifiedUnits, what: Quantity, number: int) -> UnitSample:
@@ -248,5 +252,5 @@ class _Truths:
 
 
 def _gain(measure: Measure, truth: Truth) -> float:
-    """Return the scaled true gain; above 0 is better, whatever the goal."""
+    """Return the scaled true gain; above 0 is better for either goal."""
     return (truth.gain if measure.goal == "maximise" else -truth.gain) / measure.width

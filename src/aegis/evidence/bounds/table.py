@@ -74,7 +74,16 @@ class BoundMethod:
 def _betting(sample: UnitSample, count: int) -> BoundPath:
     path = lower_path(sample.lifted(count), value_grid(sample.centre), sample.delta, sample.high) - sample.shift
     met = ("values are from 0", "bets did not see the certified units")
-    return BoundPath("betting", float(path[-1]), sample.delta, path.size, "anytime", met, (), path)
+    return BoundPath(
+        method="betting",
+        value=float(path[-1]),
+        delta=sample.delta,
+        units=path.size,
+        validity="anytime",
+        met=met,
+        unmet=(),
+        path=path,
+    )
 
 
 def _particles(sample: UnitSample, count: int) -> Particles:
