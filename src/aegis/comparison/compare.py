@@ -42,6 +42,7 @@ from aegis.comparison.published_bounds import (
 from aegis.comparison.scope_choice import ScopeCandidates
 from aegis.comparison.unit_series import (
     CertifiedLog,
+    ComparedCandidate,
     PeakFunctions,
     SeriesFunctions,
     UnitSeries,
@@ -54,7 +55,7 @@ from aegis.comparison.unit_series import (
 )
 from aegis.errors import RefusedError
 from aegis.logs import Source, Split
-from aegis.ope import Comparator, Measure, RewardModels, reward_measure, unit_word
+from aegis.ope import RewardModels, reward_measure, unit_word
 from aegis.problem import Policy, Scope
 
 MODELLED_METHODS = ("direct method", "doubly robust", "SWITCH")
@@ -118,45 +119,58 @@ def compare(
     RefusedError
         If an assumption fails.
     """
-    chosen, problem = settings or ComparisonSettings(), source.problem
-    own = Candidate.of(candidate)
+    chosen, problem, own = settings or ComparisonSettings(), source.problem, Candidate.of(candidate)
     levels = problem.scope(own.levels(problem) if scope is None else scope)
     request = Request.of(problem, own, [levels], delta, fresh=fresh, incumbent=incumbent)
     certificate = issue_certificate(source, request, LookTerms(ledger, COMPARE), report=report)
-    comparator = request.comparator
     result = certificate.level(*levels)
     if result.verdict == REFUSED:
         raise RefusedError(f"nothing is compared, because no certificate could be issued: {result.reason}")
-    stated = [] if incumbent is None else [Candidate.of(incumbent)]
-    measure, log = reward_measure(problem), CertifiedLog.of(source, [own, *stated], fresh, _moving(certificate))
+    learned = [own] if incumbent is None else [own, Candidate.of(incumbent)]
+    moving = _moving(certificate)
+    compared = ComparedCandidate(
+        candidate=own,
+        scope=levels,
+        log=CertifiedLog.of(source, learned, fresh, moving),
+        measure=reward_measure(problem),
+        comparator=request.comparator,
+        settings=chosen,
+        fresh=fresh,
+        moving=moving,
+    )
+    outside = None if acting is None else Candidate.of(acting)
+    looks = _looks(ledger, request, own, fresh, incumbent is not None)
+    return _compare_methods(compared, result, outside, delta, (*COMPARISON_NOTES, *_unreached(result), looks))
+
+
+def _compare_methods(
+    compared: ComparedCandidate, result: LevelResult, outside: Candidate | None, delta: float, notes: tuple[str, ...]
+) -> Comparison:
+    """Return all estimates and bounds. result: of the certificate. outside: the policy that acts outside the scope."""
+    problem, own, levels, measure = compared.problem, compared.candidate, compared.scope, compared.measure
     scopes = ScopeCandidates.of(problem, scopes_of(problem, None, own.levels(problem)), measure)
     collection = BoundCollection()
-    reason = why_not_modelled(problem, own, levels, log.sample)
-    modelled = None if reason else fit_action_predictions(problem, own, levels, measure, log.prior)
+    reason = why_not_modelled(problem, own, levels, compared.log.sample)
+    modelled = None if reason else fit_action_predictions(problem, own, levels, measure, compared.log.prior)
     for method in MODELLED_METHODS if reason else ():
         collection.lacks(method, str(reason))
-    units, prior = _units(log, own, levels, measure, scopes, chosen, modelled, comparator)
-    share = next(test.delta for test in result.tests if test.what == "gain")
+    units, prior = _units(compared, scopes, modelled)
     largest = max(series.peaks["weight"] for series in (units, prior) if series is not None)
-    limit = declared_weight_limit(problem, own, levels, chosen.largest_weight).against(largest)
-    ratio = comparator.ratio(levels)
     case = BoundCase(
         units=units,
         prior=prior,
         weights=own.policy.weights,
-        limit=limit,
-        delta=share,
-        split=_split_words(log),
-        seed=chosen.seed,
-        ratio=ratio,
+        limit=declared_weight_limit(problem, own, levels, compared.settings.largest_weight).against(largest),
+        delta=next(test.delta for test in result.tests if test.what == "gain"),
+        split=_split_words(compared.log),
+        seed=compared.settings.seed,
+        ratio=compared.comparator.ratio(levels),
     )
     ours = certified_bounds(result, collection)
     evidence_bounds(case, collection)
-    _published(case, log, levels, measure, chosen, collection)
-    _adaptive(case, source, own, acting, levels, measure, chosen, fresh, _moving(certificate), collection)
+    _published(case, compared, outside, collection)
     collection.unmet(unmet_by_estimates(problem, levels))
     collection.bounds[:0] = ours  # a certificate heeds what was declared of them
-    listed = list_estimates(problem, measure, units, chosen, modelled, collection)
     return Comparison(
         candidate=own.name,
         scope=tuple(name for name in problem.names if name in levels),
@@ -166,88 +180,62 @@ def compare(
         units=units.count,
         prior_units=0 if prior is None else prior.count,
         delta=delta,
-        each=share,
+        each=case.delta,
         verdict=result.verdict,
         legacy=legacy_estimate(measure, units),
-        estimates=listed,
+        estimates=list_estimates(problem, measure, units, compared.settings, modelled, collection),
         bounds=tuple(item.shown(measure) for item in collection.bounds),
         choices=scopes.choices(case),
         missing=tuple(collection.missing),
-        notes=(*COMPARISON_NOTES, *_unreached(result), _looks(ledger, request, own, fresh, incumbent is not None)),
-        settings=asdict(chosen),
+        notes=notes,
+        settings=asdict(compared.settings),
         comparator=result.comparator,
-        incumbent=incumbent_estimate(measure, units) if comparator.stated(levels) else None,
+        incumbent=incumbent_estimate(measure, units) if compared.comparator.stated(levels) else None,
     )
 
 
 def _units(
-    log: CertifiedLog,
-    candidate: Candidate,
-    scope: Scope,
-    measure: Measure,
-    scopes: ScopeCandidates,
-    settings: ComparisonSettings,
-    modelled: ActionPredictions | None,
-    comparator: Comparator,
+    compared: ComparedCandidate, scopes: ScopeCandidates, modelled: ActionPredictions | None
 ) -> tuple[UnitSeries, UnitSeries | None]:
     """Return the series of certified and of prior units."""
-    problem, policy = log.problem, candidate.policy
+    problem, policy, scope, measure = compared.problem, compared.candidate.policy, compared.scope, compared.measure
     always: SeriesFunctions = {
-        **basic_series(scope, measure, settings.clip),
+        **basic_series(scope, measure, compared.settings.clip),
         **particle_series(scope, measure),
         **scopes.series(),
     }
     weight: PeakFunctions = {"weight": lambda view: largest_weight(view, scope)}
-    series = always if modelled is None else {**always, **model_series(scope, measure, modelled, settings.switch)}
+    series = always if modelled is None else {**always, **model_series(scope, measure, modelled, compared.settings.switch)}
     models = RewardModels() if modelled is None else modelled.base
-    views = views_of(problem, policy, models, log.batches(), comparator)
+    views = views_of(problem, policy, models, compared.log.batches(), compared.comparator)
     units = gather_series(problem, views, series, {**weight, **scopes.peaks()})
-    if log.prior is None:
+    if compared.log.prior is None:
         return units, None
-    return units, gather_series(problem, views_of(problem, policy, models, [log.prior], comparator), always, weight)
+    views = views_of(problem, policy, models, [compared.log.prior], compared.comparator)
+    return units, gather_series(problem, views, always, weight)
 
 
-def _published(
-    case: BoundCase, log: CertifiedLog, scope: Scope, measure: Measure, settings: ComparisonSettings, collection: BoundCollection
-) -> None:
+def _published(case: BoundCase, compared: ComparedCandidate, outside: Candidate | None, collection: BoundCollection) -> None:
+    """Add PRISM of the candidate, of learned posteriors, and for logs of several policies."""
     published_bounds(case, collection)
-    if not settings.posterior:
-        on_policy_bound(case, {}, "Q = p0, no divergence", collection)
+    split = compared.log.split
+    if compared.settings.posterior and isinstance(split, Split):
+        learned = learn_posterior(compared, split)
+        value_bounds(case, hyper_prior(case.posterior, learned), collection)
+        value_bounds(case, split_posterior(compared, learned), collection)
+        words = "p0 = the hyper-prior, Q = the posterior after all units"
+        on_policy_bound(case, learned.posterior_from_hyper, words, collection)
+    else:
+        reason = "propensities move, so that its beliefs are learned from the earliest units: name a 'time' column"
+        if not compared.settings.posterior:
+            on_policy_bound(case, {}, "Q = p0, no divergence", collection)
+            reason = "its divergence needs beliefs that are learned from the log: ask for the posterior"
         for method in ("PRISM, data-free p0", "PRISM, posterior Q"):
-            collection.lacks(method, "its divergence needs beliefs that are learned from the log: ask for the posterior")
-        return
-    if not isinstance(log.split, Split):
-        for method in ("PRISM, data-free p0", "PRISM, posterior Q"):
-            collection.lacks(
-                method, "propensities move, so that its beliefs are learned from the earliest units: name a 'time' column"
-            )
-        return
-    learned = learn_posterior(log, log.split, scope, settings)
-    value_bounds(case, hyper_prior(case.posterior, learned), collection)
-    value_bounds(case, split_posterior(case, log, scope, measure, learned, settings), collection)
-    words = "p0 = the hyper-prior, Q = the posterior after all units"
-    on_policy_bound(case, learned.posterior_from_hyper, words, collection)
-
-
-def _adaptive(
-    case: BoundCase,
-    source: Source,
-    candidate: Candidate,
-    acting: Policy | Candidate | None,
-    scope: Scope,
-    measure: Measure,
-    settings: ComparisonSettings,
-    fresh: bool,
-    moving: int | None,
-    collection: BoundCollection,
-) -> None:
-    if acting is None:
-        if scope != Scope(source.problem.names):
-            collection.lacks("PRISM, adaptive", "it needs the policy that will act outside the scope (--acting)")
-        return
-    outside = acting if isinstance(acting, Candidate) else Candidate.of(acting)
-    posterior = adaptive_posterior(source, candidate, outside, scope, measure, settings, fresh, moving)
-    value_bounds(case, posterior, collection)
+            collection.lacks(method, reason)
+    if outside is not None:
+        value_bounds(case, adaptive_posterior(compared, outside), collection)
+    elif compared.scope != Scope(compared.problem.names):
+        collection.lacks("PRISM, adaptive", "it needs the policy that will act outside the scope (--acting)")
 
 
 def _moving(certificate: Certificate) -> int | None:

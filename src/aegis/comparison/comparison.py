@@ -220,33 +220,13 @@ def comparison_table(comparison: Comparison) -> pa.Table:
     time' or is 'approximate'. Methods without a number are not in the table.
     """
     place: dict[str, Any] = {"candidate": comparison.candidate, "scope": " + ".join(comparison.scope)}
+    shared = ("method", "what", "certificate", "value", "units", "label")
     rows = [
-        {
-            **place,
-            "method": bound.method,
-            "what": bound.what,
-            "kind": "bound",
-            "certificate": bound.certificate,
-            "value": bound.value,
-            "delta": bound.delta,
-            "units": bound.units,
-            "holds": bound.validity,
-            "label": bound.label,
-        }
-        for bound in (*comparison.certificates, *comparison.others)
+        {**place, "kind": "bound", "delta": item.delta, "holds": item.validity, **{name: getattr(item, name) for name in shared}}
+        for item in (*comparison.certificates, *comparison.others)
     ]
     rows += [
-        {
-            **place,
-            "method": estimate.method,
-            "what": estimate.what,
-            "kind": "estimate",
-            "certificate": False,
-            "value": estimate.value,
-            "error": estimate.error,
-            "units": estimate.units,
-            "label": estimate.label,
-        }
+        {**place, "kind": "estimate", "error": estimate.error, **{name: getattr(estimate, name) for name in shared}}
         for estimate in comparison.estimates
     ]
     return pa.Table.from_pylist(rows, COMPARISON_SCHEMA)

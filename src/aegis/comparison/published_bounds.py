@@ -30,12 +30,11 @@ from aegis.comparison.bounds import (
     add_bound,
     declared_weight_limit,
 )
-from aegis.comparison.comparison import ComparisonSettings
-from aegis.comparison.unit_series import CertifiedLog, gather_series, largest_weight, particle_series, views_of
+from aegis.comparison.unit_series import CertifiedLog, ComparedCandidate, gather_series, largest_weight, particle_series, views_of
 from aegis.evidence import BoundOrigin
-from aegis.logs import Source, Split
+from aegis.logs import Split
 from aegis.mechanisms import MODELS, Belief
-from aegis.ope import Measure, RewardModels, plain_values
+from aegis.ope import RewardModels, plain_values
 from aegis.policies import Hybrid
 from aegis.problem import Policy, Scope
 
@@ -69,16 +68,16 @@ class LearnedPosterior:
     policy: Policy
 
 
-def learn_posterior(log: CertifiedLog, split: Split, scope: Scope, settings: ComparisonSettings) -> LearnedPosterior:
+def learn_posterior(compared: ComparedCandidate, split: Split) -> LearnedPosterior:
     """Fit the mechanisms of a scope to the prior side, then update them with the certified units."""
-    problem = log.problem
+    log, scope, settings = compared.log, compared.scope, compared.settings
     fitted = fit_mechanisms(log.source, split, scope, MODELS)
     start, posterior = replace(fitted.belief, prior=fitted.belief.states), fitted.belief
     for batch in log.batches():
         posterior = posterior.update(batch)
     after = replace(start, states=posterior.states)
     kind = CandidateSettings("planned", particles=settings.particles, seed=settings.seed)
-    policy = make_candidate(problem, replace(fitted, belief=posterior), scope, kind)
+    policy = make_candidate(log.problem, replace(fitted, belief=posterior), scope, kind)
     return LearnedPosterior(
         prior_from_hyper=_restricted(fitted.belief, scope),
         posterior_from_prior=_restricted(after, scope),
@@ -97,22 +96,20 @@ def hyper_prior(candidate: PublishedPosterior, learned: LearnedPosterior) -> Pub
     return replace(candidate, name="PRISM, data-free p0", words=words, kl_by_mechanism=learned.prior_from_hyper)
 
 
-def split_posterior(
-    case: BoundCase, log: CertifiedLog, scope: Scope, measure: Measure, learned: LearnedPosterior, settings: ComparisonSettings
-) -> PublishedPosterior:
+def split_posterior(compared: ComparedCandidate, learned: LearnedPosterior) -> PublishedPosterior:
     """Return Q = the posterior after the certified units, p0 = the belief after the prior side, values of frozen draws of Q."""
-    problem, policy = log.problem, learned.policy
-    series = {"particles": particle_series(scope, measure)["particles"]}
+    problem, scope, policy = compared.problem, compared.scope, learned.policy
+    series = {"particles": particle_series(scope, compared.measure)["particles"]}
     peaks = {"weight": lambda view: largest_weight(view, scope)}
-    units = gather_series(problem, views_of(problem, policy, RewardModels(), log.batches()), series, peaks)
-    limit = declared_weight_limit(problem, Candidate(policy), scope, settings.largest_weight).against(units.peaks["weight"])
+    units = gather_series(problem, views_of(problem, policy, RewardModels(), compared.log.batches()), series, peaks)
+    limit = declared_weight_limit(problem, Candidate(policy), scope, compared.settings.largest_weight)
     return PublishedPosterior(
         name="PRISM, posterior Q",
         values=units["particles"],
         weights=policy.weights,
         prior_values=None,  # draws of Q know the certified units; lam on prior units would not make it a certificate
         peak=units.peaks["weight"],
-        limit=limit,
+        limit=limit.against(units.peaks["weight"]),
         words=f"p0 = the belief after the prior side, Q = the posterior after all units, {np.size(policy.weights)} frozen draws",
         reading=BoundOrigin(particles="draws"),
         kl_by_mechanism=learned.posterior_from_prior,
@@ -129,19 +126,10 @@ def _restricted(belief: Belief, scope: Scope) -> dict[str, float]:
 LEARNED_IN_BETWEEN = "the candidate was learned on units between the certified ones, while the policy that logged them changed"
 
 
-def adaptive_posterior(
-    source: Source,
-    candidate: Candidate,
-    incumbent: Candidate,
-    scope: Scope,
-    measure: Measure,
-    settings: ComparisonSettings,
-    fresh: bool,
-    moving: int | None = None,
-) -> PublishedPosterior:
+def adaptive_posterior(compared: ComparedCandidate, incumbent: Candidate) -> PublishedPosterior:
     """Return Q = p0 = the candidate within the incumbent, on units that neither of them was learned from."""
-    problem = source.problem
-    log = CertifiedLog.of(source, [candidate, incumbent], fresh, moving)
+    problem, candidate, scope, measure = compared.problem, compared.candidate, compared.scope, compared.measure
+    log = CertifiedLog.of(compared.log.source, [candidate, incumbent], compared.fresh, compared.moving)
     hybrid = Candidate(Hybrid(problem, scope, candidate.policy, incumbent.policy))
     everywhere = Scope(problem.names)
     series = {"value": lambda view: plain_values(view, everywhere, measure)}
@@ -152,18 +140,19 @@ def adaptive_posterior(
     timed = not isinstance(log.split, Split) or log.split.kind == "time"
     prior = None
     if log.prior is not None and timed:
-        prior = gather_series(problem, views_of(problem, hybrid.policy, RewardModels(), [log.prior]), series, {})["value"][
-            :, None
-        ]
+        views = views_of(problem, hybrid.policy, RewardModels(), [log.prior])
+        prior = gather_series(problem, views, series, {})["value"][:, None]
+    limit = declared_weight_limit(problem, hybrid, everywhere, compared.settings.largest_weight)
+    independent = timed or compared.fresh or not (candidate.record or incumbent.record)
     return PublishedPosterior(
         name="PRISM, adaptive",
         values=units["value"][:, None],
         weights=np.ones(1),
         prior_values=prior,
         peak=units.peaks["weight"],
-        limit=declared_weight_limit(problem, hybrid, everywhere, settings.largest_weight).against(units.peaks["weight"]),
+        limit=limit.against(units.peaks["weight"]),
         words="Q = p0: the candidate in scope, the incumbent elsewhere, weighted at every level",
         reading=BoundOrigin(logging="adaptive"),
         claim="the value of the candidate in scope with the incumbent elsewhere",
-        unmet=() if timed or not (candidate.record or incumbent.record) or fresh else (LEARNED_IN_BETWEEN,),
+        unmet=() if independent else (LEARNED_IN_BETWEEN,),
     )

@@ -20,6 +20,7 @@ from aegis.certificate import (
     prior_units,
     read_head,
 )
+from aegis.comparison.comparison import ComparisonSettings
 from aegis.comparison.direct_method import ActionPredictions, switch_values
 from aegis.errors import RefusedError, SettingError
 from aegis.logs import Source, Split
@@ -91,6 +92,28 @@ class CertifiedLog:
                 yield batch
             elif certified.any():
                 yield batch.take_episodes(certified)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCandidate:
+    """A candidate at a scope, the log it is compared on, and how.
+
+    moving: how many units the log has if its propensities move, else None. fresh: as in `certify`.
+    """
+
+    candidate: Candidate
+    scope: Scope
+    log: CertifiedLog
+    measure: Measure
+    comparator: Comparator
+    settings: ComparisonSettings
+    fresh: bool
+    moving: int | None
+
+    @property
+    def problem(self) -> Problem:
+        """Return the problem."""
+        return self.log.problem
 
 
 MOST_SERIES_CELLS = 2**23  # particles x rows x actions held in memory at once
