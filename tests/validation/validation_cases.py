@@ -1,4 +1,4 @@
-"""Small studies for the tests of this room."""
+"""Small studies for the tests of this folder."""
 
 from __future__ import annotations
 
