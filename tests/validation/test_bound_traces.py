@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from validation_cases import null
+from validation_cases import Study, null
 
 from aegis.certificate import Candidate, Request, UnitSplit, scan_log
 from aegis.errors import ModelError
@@ -17,7 +17,7 @@ from aegis.evidence import BOUNDS, Bound, BoundMethod, PublishedSample, UnitSamp
 from aegis.ope import CandidateView
 from aegis.policies import Legacy, Uniform
 from aegis.rng import stream
-from aegis.validation import Study, crossing, wealth_path
+from aegis.validation import crossing, wealth_path
 from aegis.validation.bound_traces import LookTrace, look_counts, trace_bound
 from aegis.worlds import make_world
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from validation_cases import null
+from validation_cases import null, repeat_episodes
 
 from aegis.certificate import Candidate, Request, UnitSplit, scan_log
 from aegis.logs import Split
@@ -20,7 +20,6 @@ from aegis.validation import (
     our_claims,
 )
 from aegis.validation import study_units as module
-from aegis.validation.coverage_study import repeat_episodes
 from aegis.validation.study_units import declared_largest
 from aegis.worlds import make_world
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import beta, binomtest
 
 from aegis.certificate import Candidate, code_digest
 from aegis.engine import IN_PROCESS, Engine, parse_engine
@@ -23,7 +24,6 @@ from aegis.errors import AegisError, PolicyError, RefusedError, SettingError
 from aegis.files import write_text
 from aegis.policies import policy_digest
 from aegis.problem import Plant, Policy
-from aegis.validation.coverage_study import excess_p_value, rate_limit
 from aegis.validation.replications import RunProgress, RunRecords, run_tasks
 from aegis.validation.study_candidates import LEARNERS, CandidateSource, FixedCandidate, named_learner
 from aegis.validation.trial import BoundOutcome, ValidationTrial
@@ -31,7 +31,19 @@ from aegis.worlds import World, make_world
 
 SIGNIFICANT = 0.001  # about thirty certificates are tested at once: a sound one is called violated in few validations
 
+CONFIDENT = 0.95
+
 HOLDS, VIOLATED, TOO_FEW = "holds", "violated", "too few runs"
+
+
+def rate_limit(violations: int, runs: int) -> float:
+    """Return the upper 95 % limit of the rate of violations (Clopper and Pearson): no larger one is compatible with so few."""
+    return 1.0 if violations >= runs else float(beta.ppf(CONFIDENT, violations + 1, runs - violations))
+
+
+def excess_p_value(violations: int, runs: int, delta: float) -> float:
+    """Return the p-value of the hypothesis that violations happen with probability at most delta."""
+    return float(binomtest(violations, runs, delta, alternative="greater").pvalue)
 
 
 @dataclass(frozen=True, slots=True)

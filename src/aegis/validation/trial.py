@@ -18,7 +18,6 @@ from aegis.ope import Measure, reward_measure
 from aegis.problem import Batch, Plant, Policy, Problem, Scope
 from aegis.rng import stream
 from aegis.validation.bound_traces import Trace, look_counts, trace_bound
-from aegis.validation.coverage_study import TRUTH_ERRORS
 from aegis.validation.replications import RunRecords
 from aegis.validation.study_candidates import CandidateSource, LearnerSetting
 from aegis.validation.study_units import OURS, CertifiedUnits, declared_largest, our_claims
@@ -27,6 +26,7 @@ from aegis.version import __version__
 from aegis.worlds import World
 
 BOUNDED_CLAIMS: tuple[Quantity, ...] = ("gain", "value")
+TRUTH_ERRORS = 2.0  # standard errors of the truth that count against a bound
 RESAMPLES = 1000  # of a bootstrap, at each look
 # Episodes behind a truth, and how many for each that is certified: its doubt, which counts against bounds, must not show.
 WITH_EQUATIONS, BY_REWARDS, TIMES = 10_000, 20_000, 40

@@ -11,20 +11,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta, binomtest
 
 from aegis.certificate import CLAIMED_QUANTITIES, Candidate, ClaimEvidence, Request, UnitSplit, scan_log
 from aegis.errors import ModelError, RefusedError, SettingError
 from aegis.ope import CandidateView, reward_measure
 from aegis.problem import Batch, Guard, Level, Policy, Problem, Propensity, Scope
 from aegis.rng import stream
-from aegis.validation.bound_traces import crossing, wealth_path
-from aegis.validation.truth import ORACLE_EPISODES, Oracle, Truth, acting_incumbent, problem_with_comparator
+from aegis.validation import (
+    ORACLE_EPISODES,
+    TRUTH_ERRORS,
+    Oracle,
+    Truth,
+    acting_incumbent,
+    crossing,
+    excess_p_value,
+    problem_with_comparator,
+    wealth_path,
+)
 from aegis.worlds import World
 
 METHODS = ("auto", "robust", "plain")  # by which a certificate may be computed
-
-TRUTH_ERRORS = 2.0  # standard errors of the truth that count against the certificate
 
 WEALTH_TOLERANCE = 1e-5  # how far two ways of adding up one log wealth may lie apart, by rounding of sums
 
@@ -254,9 +260,6 @@ def _ordered(study: Study, scope: Scope) -> tuple[str, ...]:
     return tuple(name for name in study.world.problem.names if name in scope)
 
 
-CONFIDENT = 0.95
-
-
 @dataclass(frozen=True, slots=True)
 class ViolationRate:
     """How often one claim was violated.
@@ -330,13 +333,3 @@ def joint_violations(outcomes: Sequence[ClaimOutcome]) -> dict[str, tuple[int, i
         runs = violated.setdefault(outcome.method, {})
         runs[outcome.run] = runs.get(outcome.run, False) or outcome.shared
     return {method: (sum(runs.values()), len(runs)) for method, runs in violated.items()}
-
-
-def rate_limit(violations: int, runs: int) -> float:
-    """Return the upper 95 % limit of the rate of violations (Clopper and Pearson): no larger one is compatible with so few."""
-    return 1.0 if violations >= runs else float(beta.ppf(CONFIDENT, violations + 1, runs - violations))
-
-
-def excess_p_value(violations: int, runs: int, delta: float) -> float:
-    """Return the p-value of the hypothesis that violations happen with probability at most delta."""
-    return float(binomtest(violations, runs, delta, alternative="greater").pvalue)
