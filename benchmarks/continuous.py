@@ -18,9 +18,10 @@ import numpy as np
 from scipy.stats import binomtest
 
 from aegis.engine import limit_blas_threads
-from aegis.validation import Oracle, Study
+from aegis.validation import Oracle
 from continuous_cats import LOGS, SETTINGS, USUAL, compared
 from continuous_runs import EPISODES, run, study_of
+from coverage_study import Study
 from peer_envs import MissingPeerError
 from results import lines_of, record, table
 

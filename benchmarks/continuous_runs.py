@@ -20,8 +20,9 @@ from aegis.logs import Source, Split, to_table
 from aegis.mechanisms import MODELS
 from aegis.policies import FullColumns, Function, Hybrid, TargetColumns
 from aegis.problem import Actions, Array, Batch, Level, Policy, Problem, Propensity, Rows, augmented_context
-from aegis.validation import Oracle, Study, replicate
+from aegis.validation import Oracle
 from aegis.worlds import World, make_world, true_value
+from coverage_study import Study, replicate
 
 CELLS = 21
 WIDTH = 10.0 / CELLS

@@ -14,20 +14,11 @@ from typing import Any
 
 from aegis.engine import Local, limit_blas_threads
 from aegis.files import json_digest, write_text
-from aegis.validation import (
-    ClaimOutcome,
-    Study,
-    Task,
-    joint_violations,
-    replicate,
-    run_tasks,
-    stored_runs,
-    timed_progress,
-    violation_rates,
-)
+from aegis.validation import Task, run_tasks, stored_runs, timed_progress
 from coverage_gates import gates
 from coverage_page import CERTIFICATES, COVERAGE, coverage_lines, rewrite_page
 from coverage_studies import studies
+from coverage_study import ClaimOutcome, Study, joint_violations, replicate, violation_rates
 from results import machine, record
 
 HERE = Path(__file__).parent

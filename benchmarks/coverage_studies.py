@@ -13,8 +13,8 @@ from aegis.logs import Source, Split, to_table
 from aegis.mechanisms import MODELS
 from aegis.policies import Function
 from aegis.problem import Array, Batch, Level, Problem, Rows
-from aegis.validation import Study
 from aegis.worlds import make_world
+from coverage_study import Study
 
 FRACTION = 0.3  # of the episodes are learned from
 ALL_KINDS = (CandidateSettings("capped"), CandidateSettings("greedy"), CandidateSettings("planned", particles=8))

@@ -83,7 +83,7 @@ def classic(world: World, log: Log, candidate: str) -> dict[str, Seen]:
         "Student t": np.array([student_t(values[:stop], DELTA).value for stop in STOPS]),
         "Student t, risk shared by the looks": np.array([student_t(values[:stop], DELTA / LOOKS).value for stop in STOPS]),
         "empirical Bernstein": np.array([empirical_bernstein(values[:stop], DELTA, within).value for stop in STOPS]),
-        "empirical Bernstein, anytime": anytime_bernstein_path(values, DELTA, within)[STOPS - 1],
+        "anytime empirical Bernstein": anytime_bernstein_path(values, DELTA, within)[STOPS - 1],
     }
     return {name: Seen.by(bounds) for name, bounds in found.items()}
 

@@ -23,7 +23,7 @@ PROMISES = {
     "Student t, risk shared by the looks": ("as the log grows, at 50 looks", 50),
     "percentile bootstrap": ("as the log grows, at one look", 50),
     "empirical Bernstein": ("at one look", 50),
-    "empirical Bernstein, anytime": ("at all looks", 50),
+    "anytime empirical Bernstein": ("at all looks", 50),
     "vw-estimators, above the logged mean": ("of the value at all looks; the logged mean is taken as exact", 50),
     "vw-estimators, above its bound of the legacy": ("at all looks", 50),
     "skdr-eval, default verdict": ("as the log grows, at one look; of the value, against 0", 10),

@@ -16,7 +16,7 @@ WIDTHS = HERE / "widths.json"
 PAGE = HERE.parent / "docs" / "coverage.md"
 START, END = "<!-- widths: written by benchmarks -->", "<!-- end of widths -->"
 OURS = ("water-filled", "doubly robust", "plain")
-FIXED = ("PRISM, lambda 1/sqrt(K)", "LS, lambda 1/sqrt(K)", "Hoeffding", "empirical Bernstein")  # hold at one K only
+FIXED = ("PRISM: 1/sqrt(K), B declared", "logarithmic smoothing", "Hoeffding", "empirical Bernstein")  # hold at one K only
 
 
 def lines(content: Mapping[str, Any]) -> list[str]:

@@ -10,10 +10,10 @@ import numpy as np
 import page_steps
 import pytest
 
+from aegis.evidence import BOUNDS
 from aegis.handover import HOSTS
 from aegis.mechanisms import FEATURES
 from aegis.planning import RULES
-from aegis.validation import BOUNDS
 from aegis.worlds import WORLDS, oracle_value, true_value
 
 PAGE = page_steps.page("extending.md")

@@ -41,3 +41,19 @@ def results(arms: Mapping[tuple[str, Any], list[Any]], metric: str = "reward", s
     text = SMALL[: SMALL.index("arms:")] + f"arms:\n{listed}{sweep}\n"
     found = {key: {seed: {metric: number} for seed, number in enumerate(numbers)} for key, numbers in arms.items()}
     return BenchResults(parse_bench(text, "small", "small.yaml"), "quick", 3, found)
+
+
+ADDITIVE = {"name": "additive", "inner_steps": 3}
+# The smallest settings of every measure.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "gate": {"world": ADDITIVE, "episodes": 6},
+    "offline": {"world": ADDITIVE, "agent": "nested_nig", "episodes": 12},
+    "online": {"world": ADDITIVE, "agent": "nested_nig", "episodes": 6},
+    "shift": {"world": {"name": "unified"}, "agent": "nested_nig", "episodes": 3, "options": {"shifts": ["T", "U"], "target": 2}},
+    "split": {
+        "world": ADDITIVE,
+        "agent": "nested_nig",
+        "episodes": 12,
+        "options": {"points": [8, 12], "particles": 2, "draws": 2},
+    },
+}

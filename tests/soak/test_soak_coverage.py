@@ -16,10 +16,11 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from scipy.stats import binom
 from soak_size import SHORT, choose
 
-from aegis.validation import excess_p_value, joint_violations, stored_runs, violation_rates
+from aegis.validation import excess_p_value, stored_runs
 from coverage import DELTA, FOLDER, replicate_all, stored
 from coverage_gates import gates
 from coverage_studies import studies
+from coverage_study import joint_violations, violation_rates
 
 pytestmark = pytest.mark.soak
 RUNS = choose(1000, 30)

@@ -1,14 +1,24 @@
 from __future__ import annotations
 
 import functools
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from validation_cases import null, studies, two_neighbours
 
 from aegis.policies import Capped, Hybrid, Logged, Mixture
-from aegis.problem import Array, Batch, Policy
-from aegis.validation import Oracle, handover_policy, runnable_policy
+from aegis.problem import Array, Batch, Policy, Problem
+from aegis.validation import (
+    LearnerSetting,
+    LongRuns,
+    Oracle,
+    handover_policy,
+    judge_for,
+    named_learner,
+    runnable_policy,
+)
 from aegis.validation.truth import expected_episode_means, short_world
 from aegis.worlds import WORLDS, World, make_world, true_value
 
@@ -121,3 +131,47 @@ def test_null_learners_leave_the_grid_to_the_first_units() -> None:
     log = world.episodes(0, 10, world.legacy("uniform"), 1)
     _, sides = null((-2.0, 2.0))(world.problem, log, 0)
     assert sides.splits == ()
+
+
+WORLD = make_world("additive", inner_steps=3)
+
+
+@dataclass(frozen=True)
+class Faulty:
+    """A plant that wraps a world. bent: it logs other probabilities than it acts with; lost: some rewards are missing."""
+
+    world: World = WORLD
+    bent: bool = False
+    lost: bool = False
+
+    @property
+    def problem(self) -> Problem:
+        return self.world.problem
+
+    def episodes(self, first: int, count: int, policy: Policy, seed: int) -> Batch:
+        batch = self.world.episodes(first, count, policy, seed)
+        if self.lost:
+            return replace(batch, reward=np.where(np.arange(3 * count) % 7 == 0, np.nan, batch.reward))
+        if not self.bent:
+            return batch
+        table = batch.levels["inner"]
+        upper = np.arange(11) >= 5
+        tilted = np.where(upper, 0.4, 1.0) * table.mu_full  # as if large actions had been rarer than they were
+        tilted /= tilted.sum(axis=1, keepdims=True)
+        rows = np.arange(len(table))
+        return batch.with_level("inner", table.decided(table.action, tilted[rows, table.action], tilted))
+
+
+def test_the_judge_of_any_plant_agrees_with_the_equations() -> None:
+    legacy = WORLD.legacy("sign:epsilon=0.3")
+    exact, long = judge_for(WORLD, legacy, 4000), judge_for(Faulty(), legacy, 4000)
+    assert isinstance(exact, Oracle) and isinstance(long, LongRuns)
+    candidate = named_learner("capped").prepare(LearnerSetting(WORLD, legacy, ("inner",), exact, 1))(
+        WORLD.episodes(0, 60, legacy, 3), 0
+    )
+    truth, measured = exact.truth(candidate.policy, ("inner",)), long.truth(candidate.policy, ("inner",))
+    assert abs(truth.gain - measured.gain) < 4 * math.hypot(truth.gain_error, measured.gain_error)
+    assert abs(truth.value - measured.value) < 4 * math.hypot(truth.error, measured.error)
+    assert 0 < measured.gain_error < 0.1 and measured.gain_error != measured.error
+    assert long.legacy_value == pytest.approx(exact.legacy_value, abs=0.1)
+    assert long.truth(legacy, ("inner",)).gain == long.truth(legacy, ("inner",)).gain_error == 0.0

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from aegis.validation import BOUNDS  # noqa: E402
+from aegis.evidence import BOUNDS  # noqa: E402
 from aegis.validation import OURS as KNOWN  # noqa: E402
 from aegis.worlds import WORLDS  # noqa: E402
 from widths import LEGACY, SIZES, trials  # noqa: E402
@@ -34,15 +34,15 @@ def test_every_world_and_every_certificate_was_measured() -> None:
         found = content["widths"][what]
         for bound in (
             *OURS,
-            "betting path",
-            "PAC-Bayes, particles",
+            "betting, plain values",
+            "sharp PAC-Bayes, Q = p0",
             "LS, lambda fixed",
             *FIXED[1:],
-            "empirical Bernstein, anytime",
+            "anytime empirical Bernstein",
         ):
             assert set(found[bound]) == set(WORLDS), bound
             assert all(set(widths) == {str(size) for size in SIZES} for widths in found[bound].values()), bound
-    for bound in ("PRISM, lambda fixed", "PRISM, lambda 1/sqrt(K)"):
+    for bound in ("PRISM: prior lam, B declared", "PRISM: 1/sqrt(K), B declared"):
         assert set(content["widths"]["value"][bound]) == set(WORLDS)
 
 
@@ -55,7 +55,7 @@ def test_more_units_and_our_own_bounds_are_narrower() -> None:
     for world in WORLDS:
         value, gain = content["widths"]["value"], content["widths"]["gain"]
         for size in map(str, SIZES):
-            assert value["plain"][world][size]["width"] < 0.5 * value["PRISM, lambda fixed"][world][size]["width"]
+            assert value["plain"][world][size]["width"] < 0.5 * value["PRISM: prior lam, B declared"][world][size]["width"]
             assert gain["plain"][world][size]["width"] < gain["Hoeffding"][world][size]["width"]
             best = min(gain[bound][world][size]["width"] for bound in OURS)
             assert best == min(widths[world][size]["width"] for widths in gain.values())

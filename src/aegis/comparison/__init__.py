@@ -7,10 +7,10 @@ from aegis.comparison.comparison import (
     Estimate,
     LowerBound,
     MissingMethod,
-    Quantity,
     ScopeChoice,
     comparison_table,
 )
+from aegis.evidence import Quantity
 
 __all__ = [
     "Comparison",

@@ -1,4 +1,4 @@
-"""Bounds on unit values: those of the certificate, ours on a path, sharp PAC-Bayes over particles, and the classic ones.
+"""Bounds of a candidate: those of its certificate, and those of the table BOUNDS, each with how it came about.
 
 The largest weight that a classic bound needs comes from what was declared beforehand, never from the weights that were seen.
 Weights that were seen, and the candidate's own caps, can contradict a declaration; a bound that relies on it then is no
@@ -8,33 +8,31 @@ certificate. The values of units do not show it: the mean of an episode may stay
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from aegis.certificate import Candidate, LevelResult
-from aegis.comparison.comparison import LowerBound, MissingMethod, Quantity
+from aegis.comparison.comparison import LowerBound, MissingMethod
 from aegis.comparison.unit_series import UnitSeries
 from aegis.errors import ModelError, SettingError
 from aegis.evidence import (
+    BETTING,
+    BOUNDS,
+    REWEIGHED,
+    SHARP,
     Bound,
-    Grid,
-    Particles,
-    anytime_bernstein,
-    bca_bootstrap,
-    best_posterior,
-    central_limit,
-    empirical_bernstein,
-    hoeffding,
-    logarithmic_smoothing,
-    lower_path,
-    percentile_bootstrap,
-    student_t,
-    value_centre,
-    value_grid,
+    BoundMethod,
+    BoundOrigin,
+    BoundPath,
+    PacBayesBound,
+    PublishedBound,
+    PublishedSample,
+    Quantity,
+    UnitSample,
+    matching_bet,
 )
 from aegis.ope import Measure, reward_level
 from aegis.problem import Array, Level, Problem, Scope
@@ -63,38 +61,38 @@ class WeightLimit:
         """Return the limit held against the largest weight that was observed."""
         if observed <= self.weight * LIMIT_ROUNDING:
             return self
-        seen = f"a weight of {observed:.4g} was observed, above the largest that was declared, {self.weight:.4g}"
-        return replace(self, broken=(*self.broken, seen))
+        contradiction = f"a weight of {observed:.4g} was observed, above the largest that was declared, {self.weight:.4g}"
+        return replace(self, broken=(*self.broken, contradiction))
 
 
-def declared_weight_limit(problem: Problem, candidate: Candidate, scope: Scope, asked: float | None = None) -> WeightLimit:
+def declared_weight_limit(problem: Problem, candidate: Candidate, scope: Scope, declared: float | None = None) -> WeightLimit:
     """Return the product over the levels in scope of the smaller of the candidate's cap and one over the least propensity.
 
     asked: what the user declares, which goes before all else, and which the candidate's caps may contradict. Where several
     decisions of one level lead to one reward the product has no end, and nothing is known.
     """
-    if asked is not None:
-        return WeightLimit(asked, "declared by the user", _above(problem, candidate, scope, asked))
+    if declared is not None:
+        return WeightLimit(declared, "declared by the user", _above(problem, candidate, scope, declared))
     per = reward_level(problem)
     if problem.carry_over != "none" or per is None or any(problem.index(per) > problem.index(name) for name in scope):
         return WeightLimit(
             math.inf, "several decisions of one level lead to a reward, and the product of their ratios has no known end"
         )
-    found = [_level_limit(candidate, problem.level(name)) for name in problem.names if name in scope]
-    unknown = [limit.words for limit in found if not limit.known]
+    limits = [_level_limit(candidate, problem.level(name)) for name in problem.names if name in scope]
+    unknown = [limit.words for limit in limits if not limit.known]
     if unknown:
         return WeightLimit(math.inf, "; ".join(unknown))
-    return WeightLimit(math.prod(limit.weight for limit in found), "; ".join(limit.words for limit in found))
+    return WeightLimit(math.prod(limit.weight for limit in limits), "; ".join(limit.words for limit in limits))
 
 
-def _above(problem: Problem, candidate: Candidate, scope: Scope, asked: float) -> tuple[str, ...]:
+def _above(problem: Problem, candidate: Candidate, scope: Scope, declared: float) -> tuple[str, ...]:
     """Return that the candidate may have larger weights than was declared, if all its levels in scope are capped."""
     if not all(math.isfinite(candidate.cap(name)) for name in scope):
         return ()
     own = math.prod(_level_limit(candidate, problem.level(name)).weight for name in scope)
-    if own <= asked * LIMIT_ROUNDING:
+    if own <= declared * LIMIT_ROUNDING:
         return ()
-    return (f"the candidate's own caps let its weights reach {own:.4g}, above the largest that was declared, {asked:.4g}",)
+    return (f"the candidate's own caps let its weights reach {own:.4g}, above the largest that was declared, {declared:.4g}",)
 
 
 def _level_limit(candidate: Candidate, level: Level) -> WeightLimit:
@@ -127,31 +125,30 @@ CLAIM_WORDS = {"value": "the value of the candidate", "gain": "the gain of the c
 
 @dataclass(frozen=True, slots=True)
 class ScaledBound:
-    """A bound by one method. shift: what was added to the unit values before, and is taken off the bound again."""
+    """A bound by one method, of scaled rewards."""
 
     method: str
     what: Quantity
     bound: Bound
-    shift: float = 0.0
     provenance: Mapping[str, Any] = field(default_factory=dict)
     claim: str = ""
 
     def shown(self, measure: Measure) -> LowerBound:
         """Return it in the user's units; whether it is a certificate is what the bound itself says, nothing else."""
-        scaled = self.bound.value - self.shift
+        scaled = self.bound.value
         return LowerBound(
-            self.method,
-            self.what,
-            measure.gain(scaled) if self.what == "gain" else measure.value(scaled),
-            self.bound.delta,
-            self.bound.units,
-            self.bound.validity,
-            self.bound.certificate,
-            self.bound.label,
-            self.claim or CLAIM_WORDS[self.what],
-            self.bound.met,
-            self.bound.unmet,
-            self.provenance,
+            method=self.method,
+            what=self.what,
+            value=measure.gain(scaled) if self.what == "gain" else measure.value(scaled),
+            delta=self.bound.delta,
+            units=self.bound.units,
+            validity=self.bound.validity,
+            certificate=self.bound.certificate,
+            label=self.bound.label,
+            claim=self.claim or CLAIM_WORDS[self.what],
+            met=self.bound.met,
+            unmet=self.bound.unmet,
+            provenance=self.provenance,
         )
 
 
@@ -175,20 +172,13 @@ class BoundCollection:
     missing: list[MissingMethod] = field(default_factory=list)
 
     def unmet(self, words: tuple[str, ...]) -> None:
-        """Add conditions that none of the bounds so far meets."""
+        """Add conditions that no bound so far meets."""
         self.bounds = [replace(item, bound=with_unmet(item.bound, words)) for item in self.bounds]
 
     def lacks(self, method: str, reason: str) -> None:
         """Note that a method has no number, once."""
         if all(item.method != method for item in self.missing):
             self.missing.append(MissingMethod(method, reason))
-
-    def take(self, method: str, compute: Callable[[], ScaledBound]) -> None:
-        """Add what is computed under a name, or say why it cannot be; what data refute (RefusedError) ends the comparison."""
-        try:
-            self.bounds.append(replace(compute(), method=method))
-        except (SettingError, ModelError) as error:
-            self.lacks(method, str(error))
 
 
 CERTIFICATE_METHOD = "AEGIS certificate"
@@ -201,45 +191,67 @@ CERTIFICATE_CONDITIONS = (
 )
 
 
-def certified_bounds(result: LevelResult, found: BoundCollection) -> list[ScaledBound]:
+def certified_bounds(result: LevelResult, collection: BoundCollection) -> list[ScaledBound]:
     """Return value and gain of a certificate at one scope; what is refused has no number, which is noted."""
     bounds = []
     for what in CERTIFIED_QUANTITIES:
         test = next((item for item in result.tests if item.what == what), None)
         if test is None or test.lower_scaled is None:
-            found.lacks(CERTIFICATE_METHOD, f"no {what}: {result.reason}")
+            collection.lacks(CERTIFICATE_METHOD, f"no {what}: {result.reason}")
             continue
-        bound = Bound(CERTIFICATE_METHOD, test.lower_scaled, test.delta, test.units, "anytime", CERTIFICATE_CONDITIONS, ())
-        told = {"evidence": list(test.method), "centres": list(test.centres), "verdict": result.verdict}
-        bounds.append(ScaledBound(CERTIFICATE_METHOD, what, bound, 0.0, told))
+        bound = Bound(
+            method=CERTIFICATE_METHOD,
+            value=test.lower_scaled,
+            delta=test.delta,
+            units=test.units,
+            validity="anytime",
+            met=CERTIFICATE_CONDITIONS,
+            unmet=(),
+        )
+        origin = {"evidence": list(test.method), "centres": list(test.centres), "verdict": result.verdict}
+        bounds.append(ScaledBound(method=CERTIFICATE_METHOD, what=what, bound=bound, provenance=origin))
     return bounds
 
 
 PATH_STATIONS = 40  # points of a path that are kept
 
-BETTING_METHOD, SHARP_METHOD = "betting, plain values", "sharp PAC-Bayes, Q = p0"
-
-REWEIGHED = "sharp PAC-Bayes, best Q (another policy)"
-
-RANGED: dict[str, Callable[[Array, float, tuple[float, float]], Bound]] = {
-    "Hoeffding": hoeffding,
-    "empirical Bernstein": empirical_bernstein,
-    "anytime empirical Bernstein": anytime_bernstein,
-}
-
-APPROXIMATE: dict[str, Callable[[Array, float, np.random.Generator], Bound]] = {
-    "Student t": lambda values, delta, _: student_t(values, delta),
-    "central limit": lambda values, delta, _: central_limit(values, delta),
-    "bootstrap, percentile": percentile_bootstrap,
-    "bootstrap, BCa": bca_bootstrap,
-}
-
-SMOOTHING = "logarithmic smoothing"
-
 NO_RATIO = (
     "it needs the largest ratio of incumbent to logger: declare 'max_ratio' or 'epsilon', and log the probabilities of all "
     "actions, which alone can show that it holds"
 )
+
+SMOOTHING = "logarithmic smoothing"
+
+LARGEST_OBSERVED = "the largest weight observed in the certified units"
+
+SAME_PRIOR = "Q = p0: the candidate, as it was fixed before the certified units"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPosterior:
+    """What a published bound speaks of: values `[K, N]` by unit and particle, weights Q `[N]`, and where Q and p0 come from.
+
+    prior_values: those of prior units, to choose lam on; None without any. peak: the largest weight observed. limit: B as it
+    was declared. words: what Q and p0 are. kl_by_mechanism: in nats, of the mechanisms of the scope. reading, unmet: which
+    conditions of the theorem these values meet, and which further ones they do not.
+    """
+
+    name: str
+    values: Array
+    weights: Array
+    prior_values: Array | None
+    peak: float
+    limit: WeightLimit
+    words: str = SAME_PRIOR
+    reading: BoundOrigin = field(default_factory=BoundOrigin)
+    kl_by_mechanism: Mapping[str, float] = field(default_factory=dict)
+    claim: str = ""
+    unmet: tuple[str, ...] = ()
+
+    @property
+    def kl(self) -> float:
+        """Return the scope-restricted divergence."""
+        return float(sum(self.kl_by_mechanism.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,103 +275,176 @@ class BoundCase:
         """Return a series of the prior units, if there are any."""
         return None if self.prior is None or not self.prior.count else self.prior[name]
 
+    @property
+    def posterior(self) -> PublishedPosterior:
+        """Return Q = p0 = the candidate, whose divergence is 0."""
+        units, prior = self.units, self.prior_series("particles")
+        return PublishedPosterior(
+            name="PRISM",
+            values=units["particles"],
+            weights=self.weights,
+            prior_values=prior,
+            peak=units.peaks["weight"],
+            limit=self.limit,
+        )
 
-@dataclass(frozen=True, slots=True)
-class BoundQuantity:
-    """Unit values `[K]` of the value or the gain, the name of the particles' series, and what makes both at least 0."""
+    def sample(self, what: Quantity, posterior: PublishedPosterior, method: str) -> UnitSample:
+        """Return the units of the value or the gain as the bounds take them; method: names the stream of resamples."""
+        gain = what == "gain"
+        series, shift = ("lifted gain", 1.0) if gain else ("value", 0.0)
+        return UnitSample(
+            what=what,
+            values=self.units[series],
+            particles=self.units["particle gains" if gain else "particles"],
+            shares=self.weights,
+            delta=self.delta,
+            rng=stream(self.seed, "compare", method, what),
+            published=PublishedSample(
+                earned=posterior.values,
+                legacy=self.units["compared best"],
+                peaks=np.full(self.units.count, posterior.peak),
+                largest=posterior.limit.weight,
+                weights=posterior.weights,
+                prior=posterior.prior_values,
+                kl=posterior.kl,
+                origin=posterior.reading,
+            ),
+            shift=shift,
+            prior=self.prior_series(series),
+            range=self._range(gain, shift),
+            paired=self.units["gain"] if gain else None,
+        )
 
-    what: Quantity
-    series: str
-    particles: str
-    shift: float
+    def _range(self, gain: bool, shift: float) -> tuple[float, float] | None:
+        if not self.limit.known:
+            return None
+        most = max(self.limit.weight, self.ratio or 1.0) if gain else self.limit.weight
+        return 0.0 - shift, max(most - shift, 0.0)
+
+    def lacking(self, method: BoundMethod, what: Quantity, posterior: PublishedPosterior) -> str | None:
+        """Return what a method needs and does not have here; None if it has everything."""
+        if method.needs == "range" and what == "gain" and self.ratio is None:
+            return NO_RATIO
+        if method.needs == "range" and not self.limit.known:
+            return f"it needs a declared largest weight: {self.limit.words}"
+        if method.needs == "largest" and not posterior.limit.known:
+            return f"B is not declared: {posterior.limit.words}"
+        return None
 
 
-BOUND_QUANTITIES = (
-    BoundQuantity("value", "value", "particles", 0.0),
-    BoundQuantity("gain", "lifted gain", "particle gains", 1.0),
+VALUE_VARIANTS = (
+    "PRISM: lam*, B observed",
+    "PRISM: lam*, B declared",
+    "PRISM: 1/sqrt(K), B declared",
+    "PRISM: prior lam, B declared",
 )
 
-APPROXIMATE_SERIES = {"lifted gain": "gain"}  # what approximate bounds, which need no range, are computed from
+
+def evidence_bounds(case: BoundCase, collection: BoundCollection) -> None:
+    """Add the bounds of the table that are not built on PRISM, of value and gain.
+
+    Those with bets of the prior units come first, then those with a declared range.
+    """
+    names = [name for name, method in BOUNDS.items() if "compare" in method.commands and not method.published]
+    names.sort(key=lambda name: (name not in (BETTING, SHARP, REWEIGHED), BOUNDS[name].needs != "range"))
+    for what in CERTIFIED_QUANTITIES:
+        for name in names:
+            if what in BOUNDS[name].claims:
+                add_bound(name, what, case, case.posterior, collection)
 
 
-def evidence_bounds(case: BoundCase, found: BoundCollection) -> None:
-    """Add the betting bound, the sharp PAC-Bayes bounds and the classic ones, of value and gain."""
-    for quantity in BOUND_QUANTITIES:
-        _betting(case, quantity, found)
-        _sharp(case, quantity, found)
-        _classic(case, quantity, found)
+def published_bounds(case: BoundCase, collection: BoundCollection) -> None:
+    """Add PRISM of the candidate in all its variants, and the sharp bound at its lam and B."""
+    value_bounds(case, case.posterior, collection)
+    for name, method in BOUNDS.items():
+        if "compare" in method.commands and method.published and name not in VALUE_VARIANTS:
+            for what in method.claims:
+                add_bound(name, what, case, case.posterior, collection)
 
 
-def placed_grid(case: BoundCase, quantity: BoundQuantity) -> tuple[Grid, dict[str, Any]]:
-    """Return the grid of bets, its centre chosen on prior units, and how."""
-    values = case.prior_series(quantity.series)
-    if values is None:
-        return value_grid(0), {"bets": "a wide grid around 1"}
-    centre = value_centre(values + quantity.shift, case.units.count, case.delta)
-    return value_grid(centre), {"bets": f"a grid around 2^{centre}, placed on {values.size} prior units ({case.split})"}
+def value_bounds(case: BoundCase, posterior: PublishedPosterior, collection: BoundCollection) -> None:
+    """Add the variants of PRISM on the value of a posterior: lam* or prior lam or 1/sqrt(K), B declared or observed."""
+    for name in VALUE_VARIANTS:
+        add_bound(name, "value", case, posterior, collection, name.replace("PRISM", posterior.name, 1))
 
 
-def _betting(case: BoundCase, quantity: BoundQuantity, found: BoundCollection) -> None:
-    def compute() -> ScaledBound:
-        grid, how = placed_grid(case, quantity)
-        path = lower_path(case.units[quantity.series] + quantity.shift, grid, case.delta, 1.0 + quantity.shift)
-        met = ("values are from 0", "bets did not see the certified units")
-        bound = Bound(BETTING_METHOD, float(path[-1]), case.delta, path.size, "anytime", met, ())
-        stations = np.unique(np.geomspace(1, path.size, PATH_STATIONS).astype(np.int64))
-        points = [[int(unit), float(path[unit - 1] - quantity.shift)] for unit in stations]
-        return ScaledBound(BETTING_METHOD, quantity.what, bound, quantity.shift, {**how, "path_scaled": points})
+def add_bound(
+    name: str,
+    what: Quantity,
+    case: BoundCase,
+    posterior: PublishedPosterior,
+    collection: BoundCollection,
+    shown: str | None = None,
+) -> None:
+    """Add a bound of the table under its own name or as `shown`, or the reason why it has no number.
 
-    found.take(BETTING_METHOD, compute)
-
-
-def _sharp(case: BoundCase, quantity: BoundQuantity, found: BoundCollection) -> None:
-    grid, how = placed_grid(case, quantity)
-    values, high = case.units[quantity.particles] + quantity.shift, 1.0 + quantity.shift
-    particles = Particles.empty(grid, case.weights.size, case.weights).add(values)
-    bound = particles.lower(particles.prior, case.delta, high)
-    origin = f"p0 = Q = the candidate, {case.weights.size} particles"
-    found.bounds.append(ScaledBound(SHARP_METHOD, quantity.what, bound, quantity.shift, {**how, "kl": bound.kl, "prior": origin}))
-    if case.weights.size == 1:
-        found.lacks(REWEIGHED, "the candidate is a single policy: there is nothing to weigh anew")
+    What data refute (RefusedError) ends the comparison.
+    """
+    method, title = BOUNDS[name], shown or name
+    reason = case.lacking(method, what, posterior)
+    if reason is not None:
+        collection.lacks(title, reason)
         return
-    best = best_posterior(particles, case.delta, high)
-    told = {
-        **how,
-        "kl": best.kl,
-        "prior": "p0 = the candidate; Q chosen on the certified units",
-        "weights": best.weights.tolist(),
+    sample = case.sample(what, posterior, name)
+    try:
+        bound = method.at(sample, case.units.count)
+    except (SettingError, ModelError) as error:
+        collection.lacks(title, str(error))
+        return
+    unmet: tuple[str, ...] = posterior.unmet if method.published else ()
+    if method.needs in ("range", "largest"):
+        unmet += (posterior if method.published else case).limit.broken
+    claim = posterior.claim if method.published else ""
+    if isinstance(bound, PublishedBound):
+        claim = claim or bound.claim
+    elif name == REWEIGHED:
+        claim = f"the {what} of the candidate with its particles weighed as Q, not as it is"
+    origin = provenance(name, bound, case, sample, posterior)
+    collection.bounds.append(ScaledBound(method=title, what=what, bound=with_unmet(bound, unmet), provenance=origin, claim=claim))
+
+
+def provenance(name: str, bound: Bound, case: BoundCase, sample: UnitSample, posterior: PublishedPosterior) -> dict[str, Any]:
+    """Return how the range, the bets, or lam, B, Q and p0 of a bound came about."""
+    if BOUNDS[name].published:
+        return _published_provenance(bound, case, sample, posterior)
+    if BOUNDS[name].needs == "range":
+        return {"range": list(sample.declared_range), "range_from": case.limit.words}
+    bets = "a wide grid around 1"
+    if sample.prior is not None:
+        bets = f"a grid around 2^{sample.centre}, placed on {sample.prior.size} prior units ({case.split})"
+    if isinstance(bound, BoundPath):
+        stations = np.unique(np.geomspace(1, bound.path.size, PATH_STATIONS).astype(np.int64))
+        return {"bets": bets, "path_scaled": [[int(unit), float(bound.path[unit - 1])] for unit in stations]}
+    if name == REWEIGHED and isinstance(bound, PacBayesBound):
+        origin = "p0 = the candidate; Q chosen on the certified units"
+        return {"bets": bets, "kl": bound.kl, "prior": origin, "weights": bound.weights.tolist()}
+    if isinstance(bound, PacBayesBound):
+        return {"bets": bets, "kl": bound.kl, "prior": f"p0 = Q = the candidate, {case.weights.size} particles"}
+    if name == SMOOTHING:
+        return {"lam": float(bound.units) ** -0.5, "lam_from": "1/sqrt(K)"}
+    return {}
+
+
+def _published_provenance(bound: Bound, case: BoundCase, sample: UnitSample, posterior: PublishedPosterior) -> dict[str, Any]:
+    prior, first = posterior.prior_values, {}
+    lam_from, largest_from = "half of 1/B, without looking at data", posterior.limit.words
+    if prior is not None and len(prior):
+        lam_from = f"closed form on {len(prior)} prior units ({case.split})"
+    if isinstance(bound, PublishedBound):
+        lam, largest, first = bound.lam, bound.largest, {"estimate_scaled": bound.estimate}
+        if bound.lam_from.startswith("closed form"):
+            lam_from = f"{bound.lam_from} on the certified units"
+        elif bound.lam_from == "root":
+            lam_from = "1/sqrt(K)"
+        if bound.largest_from == "observed":
+            largest_from = LARGEST_OBSERVED
+    else:  # the sharp bound at the same lam and B
+        lam, largest = sample.published.prior_lam(case.delta), posterior.limit.weight
+        first = {"bet": matching_bet(lam, largest)}
+    origin = {
+        "kl": posterior.kl,
+        "kl_by_mechanism": dict(posterior.kl_by_mechanism),
+        "prior": posterior.words,
+        "split": case.split,
     }
-    claim = f"the {quantity.what} of the candidate with its particles weighed as Q, not as it is"
-    found.bounds.append(ScaledBound(REWEIGHED, quantity.what, best, quantity.shift, told, claim))
-
-
-def _classic(case: BoundCase, quantity: BoundQuantity, found: BoundCollection) -> None:
-    for method in RANGED:
-        if quantity.what == "gain" and case.ratio is None:
-            found.lacks(method, NO_RATIO)
-        elif case.limit.known:
-            found.take(method, partial(_ranged, case, quantity, method))
-        else:
-            found.lacks(method, f"it needs a declared largest weight: {case.limit.words}")
-    found.take(SMOOTHING, partial(_smoothed, case, quantity))
-    for method in APPROXIMATE:
-        found.take(method, partial(_approximate, case, quantity, method))
-
-
-def _ranged(case: BoundCase, quantity: BoundQuantity, method: str) -> ScaledBound:
-    most = case.limit.weight if quantity.what == "value" else max(case.limit.weight, case.ratio or 1.0)
-    span = (0.0 - quantity.shift, max(most - quantity.shift, 0.0))
-    bound = with_unmet(RANGED[method](case.units[quantity.series], case.delta, span), case.limit.broken)
-    return ScaledBound(method, quantity.what, bound, 0.0, {"range": list(span), "range_from": case.limit.words})
-
-
-def _smoothed(case: BoundCase, quantity: BoundQuantity) -> ScaledBound:
-    bound = logarithmic_smoothing(case.units[quantity.series] + quantity.shift, case.delta)
-    told = {"lam": float(bound.units) ** -0.5, "lam_from": "1/sqrt(K)"}
-    return ScaledBound(SMOOTHING, quantity.what, bound, quantity.shift, told)
-
-
-def _approximate(case: BoundCase, quantity: BoundQuantity, method: str) -> ScaledBound:
-    rng = stream(case.seed, "compare", method, quantity.what)
-    series = APPROXIMATE_SERIES.get(quantity.series, quantity.series)
-    return ScaledBound(method, quantity.what, APPROXIMATE[method](case.units[series], case.delta, rng))
+    return {**first, "lam": lam, "lam_from": lam_from, "B": largest, "B_from": largest_from, **origin}

@@ -25,26 +25,24 @@ from aegis.comparison.bounds import (
     certified_bounds,
     declared_weight_limit,
     evidence_bounds,
+    published_bounds,
     unmet_by_estimates,
+    value_bounds,
 )
 from aegis.comparison.comparison import Comparison, ComparisonSettings
 from aegis.comparison.direct_method import ActionPredictions, fit_action_predictions, why_not_modelled
 from aegis.comparison.estimators import incumbent_estimate, legacy_estimate, list_estimates
 from aegis.comparison.published_bounds import (
     adaptive_posterior,
-    candidate_posterior,
-    estimate_of_algorithm_2,
-    gain_bounds,
     hyper_prior,
     learn_posterior,
-    matched_bound,
     on_policy_bound,
     split_posterior,
-    value_bounds,
 )
 from aegis.comparison.scope_choice import ScopeCandidates
 from aegis.comparison.unit_series import (
     CertifiedLog,
+    ComparedCandidate,
     PeakFunctions,
     SeriesFunctions,
     UnitSeries,
@@ -57,7 +55,7 @@ from aegis.comparison.unit_series import (
 )
 from aegis.errors import RefusedError
 from aegis.logs import Source, Split
-from aegis.ope import Comparator, Measure, RewardModels, reward_measure, unit_word
+from aegis.ope import RewardModels, reward_measure, unit_word
 from aegis.problem import Policy, Scope
 
 MODELLED_METHODS = ("direct method", "doubly robust", "SWITCH")
@@ -81,144 +79,167 @@ def compare(
     ledger: str | Path | bool | None = None,
     report: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """Return estimates and bounds by many methods for one candidate at one scope (all of its levels if None).
+    """Compare estimates and bounds by many methods for one candidate at one scope.
 
-    All are made from the units that `certify` certifies on, at the risk it gives to each of its claims. settings: thresholds and
-    declarations. incumbent: as in `certify`. acting: the policy that acts outside the scope after deployment, if several versions
-    of it wrote the log: adds the published bound for such logs, with the full product of ratios. fresh: as in `certify`. ledger:
-    its folder; None for the user's own; False for none, as in a study by simulation. A comparison is no certificate and may
-    always be made. It is written down as a result: a certificate for a request that was not registered before is refused from
-    then on. Raises RefusedError where an assumption fails: numbers without their assumptions are not shown.
+    All use the units that `certify` certifies on, at the risk that it gives to each of its claims. A comparison is no
+    certificate and is always possible. The ledger records it as a result: `certify` refuses requests that were not registered
+    before it.
+
+    Parameters
+    ----------
+    source
+        The log.
+    candidate
+        The policy to judge.
+    scope
+        The levels that are handed over. None: all levels of the candidate.
+    delta
+        The risk, as in `certify`.
+    settings
+        Thresholds and declarations.
+    incumbent
+        The comparator, as in `certify`.
+    acting
+        The policy that acts outside the scope after deployment, if several versions of it wrote the log. Adds the published
+        bound for such logs, with the full product of ratios.
+    fresh
+        As in `certify`.
+    ledger
+        The folder of the ledger. None: the user's own. False: no ledger, as in a study by simulation.
+    report
+        Receives the number of rows read.
+
+    Returns
+    -------
+    Comparison
+        Estimates and bounds, each with the label that must accompany it.
+
+    Raises
+    ------
+    RefusedError
+        If an assumption fails.
     """
-    chosen, problem = settings or ComparisonSettings(), source.problem
-    own = Candidate.of(candidate)
+    chosen, problem, own = settings or ComparisonSettings(), source.problem, Candidate.of(candidate)
     levels = problem.scope(own.levels(problem) if scope is None else scope)
     request = Request.of(problem, own, [levels], delta, fresh=fresh, incumbent=incumbent)
     certificate = issue_certificate(source, request, LookTerms(ledger, COMPARE), report=report)
-    comparator = request.comparator
     result = certificate.level(*levels)
     if result.verdict == REFUSED:
         raise RefusedError(f"nothing is compared, because no certificate could be issued: {result.reason}")
-    stated = [] if incumbent is None else [Candidate.of(incumbent)]
-    measure, log = reward_measure(problem), CertifiedLog.of(source, [own, *stated], fresh, _moving(certificate))
+    learned = [own] if incumbent is None else [own, Candidate.of(incumbent)]
+    moving = _moving(certificate)
+    compared = ComparedCandidate(
+        candidate=own,
+        scope=levels,
+        log=CertifiedLog.of(source, learned, fresh, moving),
+        measure=reward_measure(problem),
+        comparator=request.comparator,
+        settings=chosen,
+        fresh=fresh,
+        moving=moving,
+    )
+    outside = None if acting is None else Candidate.of(acting)
+    looks = _looks(ledger, request, own, fresh, incumbent is not None)
+    return _compare_methods(compared, result, outside, delta, (*COMPARISON_NOTES, *_unreached(result), looks))
+
+
+def _compare_methods(
+    compared: ComparedCandidate, result: LevelResult, outside: Candidate | None, delta: float, notes: tuple[str, ...]
+) -> Comparison:
+    """Return all estimates and bounds. result: of the certificate. outside: the policy that acts outside the scope."""
+    problem, own, levels, measure = compared.problem, compared.candidate, compared.scope, compared.measure
     scopes = ScopeCandidates.of(problem, scopes_of(problem, None, own.levels(problem)), measure)
-    found = BoundCollection()
-    reason = why_not_modelled(problem, own, levels, log.sample)
-    modelled = None if reason else fit_action_predictions(problem, own, levels, measure, log.prior)
+    collection = BoundCollection()
+    reason = why_not_modelled(problem, own, levels, compared.log.sample)
+    modelled = None if reason else fit_action_predictions(problem, own, levels, measure, compared.log.prior)
     for method in MODELLED_METHODS if reason else ():
-        found.lacks(method, str(reason))
-    units, prior = _units(log, own, levels, measure, scopes, chosen, modelled, comparator)
-    share = next(test.delta for test in result.tests if test.what == "gain")
-    seen = max(found_in.peaks["weight"] for found_in in (units, prior) if found_in is not None)
-    limit = declared_weight_limit(problem, own, levels, chosen.largest_weight).against(seen)
-    ratio = comparator.ratio(levels)
-    case = BoundCase(units, prior, own.policy.weights, limit, share, _split_words(log), chosen.seed, ratio)
-    ours = certified_bounds(result, found)
-    evidence_bounds(case, found)
-    _published(case, log, levels, measure, chosen, found)
-    _adaptive(case, source, own, acting, levels, measure, chosen, fresh, _moving(certificate), found)
-    found.unmet(unmet_by_estimates(problem, levels))
-    found.bounds[:0] = ours  # a certificate heeds what was declared of them
-    listed = list_estimates(problem, measure, units, chosen, modelled, found)
+        collection.lacks(method, str(reason))
+    units, prior = _units(compared, scopes, modelled)
+    largest = max(series.peaks["weight"] for series in (units, prior) if series is not None)
+    case = BoundCase(
+        units=units,
+        prior=prior,
+        weights=own.policy.weights,
+        limit=declared_weight_limit(problem, own, levels, compared.settings.largest_weight).against(largest),
+        delta=next(test.delta for test in result.tests if test.what == "gain"),
+        split=_split_words(compared.log),
+        seed=compared.settings.seed,
+        ratio=compared.comparator.ratio(levels),
+    )
+    ours = certified_bounds(result, collection)
+    evidence_bounds(case, collection)
+    _published(case, compared, outside, collection)
+    collection.unmet(unmet_by_estimates(problem, levels))
+    collection.bounds[:0] = ours  # a certificate heeds what was declared of them
     return Comparison(
-        own.name,
-        tuple(name for name in problem.names if name in levels),
-        problem.reward.unit,
-        problem.reward.goal,
-        unit_word(problem),
-        units.count,
-        0 if prior is None else prior.count,
-        delta,
-        share,
-        result.verdict,
-        legacy_estimate(measure, units),
-        listed,
-        tuple(item.shown(measure) for item in found.bounds),
-        scopes.choices(case),
-        tuple(found.missing),
-        (*COMPARISON_NOTES, *_unreached(result), _looks(ledger, request, own, fresh, incumbent is not None)),
-        asdict(chosen),
-        result.comparator,
-        incumbent_estimate(measure, units) if comparator.stated(levels) else None,
+        candidate=own.name,
+        scope=tuple(name for name in problem.names if name in levels),
+        unit=problem.reward.unit,
+        goal=problem.reward.goal,
+        unit_word=unit_word(problem),
+        units=units.count,
+        prior_units=0 if prior is None else prior.count,
+        delta=delta,
+        each=case.delta,
+        verdict=result.verdict,
+        legacy=legacy_estimate(measure, units),
+        estimates=list_estimates(problem, measure, units, compared.settings, modelled, collection),
+        bounds=tuple(item.shown(measure) for item in collection.bounds),
+        choices=scopes.choices(case),
+        missing=tuple(collection.missing),
+        notes=notes,
+        settings=asdict(compared.settings),
+        comparator=result.comparator,
+        incumbent=incumbent_estimate(measure, units) if compared.comparator.stated(levels) else None,
     )
 
 
 def _units(
-    log: CertifiedLog,
-    candidate: Candidate,
-    scope: Scope,
-    measure: Measure,
-    scopes: ScopeCandidates,
-    settings: ComparisonSettings,
-    modelled: ActionPredictions | None,
-    comparator: Comparator,
+    compared: ComparedCandidate, scopes: ScopeCandidates, modelled: ActionPredictions | None
 ) -> tuple[UnitSeries, UnitSeries | None]:
     """Return the series of certified and of prior units."""
-    problem, policy = log.problem, candidate.policy
+    problem, policy, scope, measure = compared.problem, compared.candidate.policy, compared.scope, compared.measure
     always: SeriesFunctions = {
-        **basic_series(scope, measure, settings.clip),
+        **basic_series(scope, measure, compared.settings.clip),
         **particle_series(scope, measure),
         **scopes.series(),
     }
     weight: PeakFunctions = {"weight": lambda view: largest_weight(view, scope)}
-    series = always if modelled is None else {**always, **model_series(scope, measure, modelled, settings.switch)}
+    series = always if modelled is None else {**always, **model_series(scope, measure, modelled, compared.settings.switch)}
     models = RewardModels() if modelled is None else modelled.base
-    views = views_of(problem, policy, models, log.batches(), comparator)
+    views = views_of(problem, policy, models, compared.log.batches(), compared.comparator)
     units = gather_series(problem, views, series, {**weight, **scopes.peaks()})
-    if log.prior is None:
+    if compared.log.prior is None:
         return units, None
-    return units, gather_series(problem, views_of(problem, policy, models, [log.prior], comparator), always, weight)
+    views = views_of(problem, policy, models, [compared.log.prior], compared.comparator)
+    return units, gather_series(problem, views, always, weight)
 
 
-def _published(
-    case: BoundCase, log: CertifiedLog, scope: Scope, measure: Measure, settings: ComparisonSettings, found: BoundCollection
-) -> None:
-    candidate = candidate_posterior(case)
-    value_bounds(case, candidate, found)
-    matched_bound(case, candidate, found)
-    gain_bounds(case, candidate, found)
-    estimate_of_algorithm_2(case, candidate, found)
-    if not settings.posterior:
-        on_policy_bound(case, {}, "Q = p0, no divergence", found)
+def _published(case: BoundCase, compared: ComparedCandidate, outside: Candidate | None, collection: BoundCollection) -> None:
+    """Add PRISM of the candidate, of learned posteriors, and for logs of several policies."""
+    published_bounds(case, collection)
+    split = compared.log.split
+    if compared.settings.posterior and isinstance(split, Split):
+        learned = learn_posterior(compared, split)
+        value_bounds(case, hyper_prior(case.posterior, learned), collection)
+        value_bounds(case, split_posterior(compared, learned), collection)
+        words = "p0 = the hyper-prior, Q = the posterior after all units"
+        on_policy_bound(case, learned.posterior_from_hyper, words, collection)
+    else:
+        reason = "propensities move, so that its beliefs are learned from the earliest units: name a 'time' column"
+        if not compared.settings.posterior:
+            on_policy_bound(case, {}, "Q = p0, no divergence", collection)
+            reason = "its divergence needs beliefs that are learned from the log: ask for the posterior"
         for method in ("PRISM, data-free p0", "PRISM, posterior Q"):
-            found.lacks(method, "its divergence needs beliefs that are learned from the log: ask for the posterior")
-        return
-    if not isinstance(log.split, Split):
-        for method in ("PRISM, data-free p0", "PRISM, posterior Q"):
-            found.lacks(
-                method, "propensities move, so that its beliefs are learned from the earliest units: name a 'time' column"
-            )
-        return
-    learned = learn_posterior(log, log.split, scope, settings)
-    value_bounds(case, hyper_prior(case, candidate, learned), found)
-    value_bounds(case, split_posterior(case, log, scope, measure, learned, settings), found)
-    words = "p0 = the hyper-prior, Q = the posterior after all units"
-    on_policy_bound(case, learned.posterior_from_hyper, words, found)
-
-
-def _adaptive(
-    case: BoundCase,
-    source: Source,
-    candidate: Candidate,
-    acting: Policy | Candidate | None,
-    scope: Scope,
-    measure: Measure,
-    settings: ComparisonSettings,
-    fresh: bool,
-    moving: int | None,
-    found: BoundCollection,
-) -> None:
-    if acting is None:
-        if scope != Scope(source.problem.names):
-            found.lacks("PRISM, adaptive", "it needs the policy that will act outside the scope (--acting)")
-        return
-    outside = acting if isinstance(acting, Candidate) else Candidate.of(acting)
-    posterior = adaptive_posterior(source, candidate, outside, scope, measure, settings, fresh, moving)
-    value_bounds(case, posterior, found)
+            collection.lacks(method, reason)
+    if outside is not None:
+        value_bounds(case, adaptive_posterior(compared, outside), collection)
+    elif compared.scope != Scope(compared.problem.names):
+        collection.lacks("PRISM, adaptive", "it needs the policy that will act outside the scope (--acting)")
 
 
 def _moving(certificate: Certificate) -> int | None:
-    """Return how many units a log has whose propensities move or follow earlier rewards; None of any other log."""
+    """Return how many units a log has whose propensities move or follow earlier rewards; None for other logs."""
     if PROPENSITIES_MOVE not in [item["code"] for item in certificate.findings]:
         return None
     figures = certificate.diagnostics["audit"]
@@ -243,12 +264,12 @@ def _unreached(result: LevelResult) -> list[str]:
     ]
 
 
-def _looks(ledger: str | Path | bool | None, request: Request, own: Candidate, fresh: bool, given: bool) -> str:
+def _looks(ledger: str | Path | bool | None, request: Request, own: Candidate, fresh: bool, stated: bool) -> str:
     """Return what the ledger allows from now on, with the one request that is the same as this comparison."""
     if ledger is False:
         return "Nothing was written into the ledger of looks."
     scopes = " ".join(f"--scope {name}" for name in request.named(request.scopes[0]))
-    more = f"{' --fresh' if fresh else ''}{' with the same --incumbent' if given else ''}"
+    more = f"{' --fresh' if fresh else ''}{' with the same --incumbent' if stated else ''}"
     return (
         "This comparison is written into the ledger as a result on these data. Requests that were registered before it can still "
         f"be certified. If it is the first result, so can this one: aegis certify --policy {own.reference or own.name} {scopes}"

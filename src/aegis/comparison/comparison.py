@@ -1,6 +1,6 @@
 """A comparison: its settings, estimates, bounds with their validity, and the methods that could not be computed.
 
-Numbers are in the user's units. A gain above 0 is better whatever the goal; a `value` with goal minimise is a cost, of which a
+Numbers are in the user's units. A gain above 0 is better for either goal; a `value` with goal minimise is a cost, of which a
 lower bound of the scaled value is an upper one.
 """
 
@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
 from aegis.errors import SettingError
+from aegis.evidence import Quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +35,14 @@ class ComparisonSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name, found in (("clip", self.clip), ("switch", self.switch)):
-            if not found >= 0:
-                raise SettingError(f"'{name}' is a weight from 0, infinity allowed, found {found}")
+        for name, weight in (("clip", self.clip), ("switch", self.switch)):
+            if not weight >= 0:
+                raise SettingError(f"'{name}' is a weight from 0, infinity allowed, found {weight}")
         if self.largest_weight is not None and not (math.isfinite(self.largest_weight) and self.largest_weight >= 1):
             raise SettingError(f"a largest weight is a finite number from 1 (weights average one), found {self.largest_weight}")
         if isinstance(self.particles, bool) or not isinstance(self.particles, int) or self.particles < 1:
             raise SettingError(f"a posterior is drawn from once or more, found {self.particles!r} particles")
 
-
-# What an estimate or a bound is about.
-Quantity = Literal["gain", "value"]
 
 ESTIMATE_LABEL = "estimate, not a certificate"
 
@@ -162,20 +160,20 @@ class Comparison:
 
     def estimate(self, method: str, what: Quantity) -> Estimate | None:
         """Return the estimate of a method, if it has one."""
-        return next((found for found in self.estimates if found.method == method and found.what == what), None)
+        return next((estimate for estimate in self.estimates if estimate.method == method and estimate.what == what), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data: certificates apart from all that is none, each number with its label."""
-        found = asdict(self)
-        bounds, estimates = found.pop("bounds"), found.pop("estimates")
+        """Return plain data: certificates apart from the other numbers, each with its label."""
+        document = asdict(self)
+        bounds, estimates = document.pop("bounds"), document.pop("estimates")
         labelled = [{**item, "certificate": False, "label": e.label} for item, e in zip(estimates, self.estimates, strict=True)]
-        found["legacy"] = {**found["legacy"], "certificate": False, "label": self.legacy.label}
+        document["legacy"] = {**document["legacy"], "certificate": False, "label": self.legacy.label}
         if self.incumbent is not None:
-            found["incumbent"] = {**found["incumbent"], "certificate": False, "label": self.incumbent.label}
+            document["incumbent"] = {**document["incumbent"], "certificate": False, "label": self.incumbent.label}
         plain: dict[str, Any] = _plain(
             {
                 "kind": "aegis-comparison",
-                **found,
+                **document,
                 "certificates": [item for item in bounds if item["certificate"]],
                 "not_certificates": {
                     "estimates": labelled,
@@ -214,41 +212,21 @@ COMPARISON_SCHEMA = pa.schema(
 )
 
 
-def comparison_table(found: Comparison) -> pa.Table:
+def comparison_table(comparison: Comparison) -> pa.Table:
     """Return every estimate and bound; `kind` is 'estimate' or 'bound', `certificate` says which may be relied on, `label` why
     not.
 
     error: the standard error of an estimate. delta, holds: the risk of a bound, and whether it holds 'anytime', at a 'fixed
     time' or is 'approximate'. Methods without a number are not in the table.
     """
-    place: dict[str, Any] = {"candidate": found.candidate, "scope": " + ".join(found.scope)}
+    place: dict[str, Any] = {"candidate": comparison.candidate, "scope": " + ".join(comparison.scope)}
+    shared = ("method", "what", "certificate", "value", "units", "label")
     rows = [
-        {
-            **place,
-            "method": bound.method,
-            "what": bound.what,
-            "kind": "bound",
-            "certificate": bound.certificate,
-            "value": bound.value,
-            "delta": bound.delta,
-            "units": bound.units,
-            "holds": bound.validity,
-            "label": bound.label,
-        }
-        for bound in (*found.certificates, *found.others)
+        {**place, "kind": "bound", "delta": item.delta, "holds": item.validity, **{name: getattr(item, name) for name in shared}}
+        for item in (*comparison.certificates, *comparison.others)
     ]
     rows += [
-        {
-            **place,
-            "method": estimate.method,
-            "what": estimate.what,
-            "kind": "estimate",
-            "certificate": False,
-            "value": estimate.value,
-            "error": estimate.error,
-            "units": estimate.units,
-            "label": estimate.label,
-        }
-        for estimate in found.estimates
+        {**place, "kind": "estimate", "error": estimate.error, **{name: getattr(estimate, name) for name in shared}}
+        for estimate in comparison.estimates
     ]
     return pa.Table.from_pylist(rows, COMPARISON_SCHEMA)

@@ -72,22 +72,22 @@ def fit_action_predictions(
     elif prior is not None and (fitted := fit_reward_models(problem, prior)) is not None:
         base.rewards[measure.column] = fitted
         words = f"regressions on {len(prior)} prior episodes"
-    found = ActionPredictions(base, {}, words)
+    predictions = ActionPredictions(base, {}, words)
     inside_out = [name for name in reversed(problem.names) if name in scope]
     for inner, outer in itertools.pairwise(inside_out):
         if prior is None:
             break
         view = CandidateView(problem, prior, candidate.policy, base)
-        expected = np.einsum("na,na->n", _continuing(view, inner, scope), found.at(view, measure, inner))
+        expected = np.einsum("na,na->n", _continuing(view, inner, scope), predictions.at(view, measure, inner))
         rows = prior.ancestors(problem.innermost.name)[inner]
         fitted = fit_reward_models(problem, replace(prior, reward=expected[rows], observed=None), (outer,))
         if fitted is not None:
-            found = replace(found, outer={**found.outer, outer: fitted})
-    return found
+            predictions = replace(predictions, outer={**predictions.outer, outer: fitted})
+    return predictions
 
 
 def _continuing(view: CandidateView, level: str, scope: Scope) -> Array:
-    """Return how the candidate goes on at a level `[n, A]`, also below outer actions that none of its particles takes.
+    """Return how the candidate goes on at a level `[n, A]`, also below outer actions that no particle takes.
 
     These have weight 0, but a model of the outer level is fitted to them: particles then count as they do at the start.
     """
@@ -123,12 +123,12 @@ def switch_values(view: CandidateView, scope: Scope, measure: Measure, predictio
 
 def _path_products(view: CandidateView, scope: Scope) -> dict[str, Array]:
     """Return W `[n]`, the product of the in-scope ratios down to each decision and its own, by level in scope."""
-    found: dict[str, Array] = {}
+    products: dict[str, Array] = {}
     total = np.ones(len(view.batch))
     for name, table in view.batch.levels.items():
         total = total[table.parent]
         if name in scope:
             chances = path_full(view, name, view.batch, scope)
             total = total * chances[np.arange(len(table)), table.action] / table.mu_taken
-            found[name] = total
-    return found
+            products[name] = total
+    return products

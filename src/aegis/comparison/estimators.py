@@ -67,27 +67,27 @@ def scaled_estimates(units: UnitSeries, totals: bool) -> tuple[dict[str, Mapping
 
     totals: units are totals over a declared largest number of episodes, which weights do not normalise.
     """
-    found: dict[str, Mapping[str, ScaledEstimate]] = {}
+    estimates: dict[str, Mapping[str, ScaledEstimate]] = {}
     missing: dict[str, str] = {}
     compared = units["compared best"]
     for method, (name, _) in MEAN_METHODS.items():
         if name in units.series:
             gains = units[PAIRED_GAINS[name]] if name in PAIRED_GAINS else units[name] - compared
-            found[method] = {"value": mean_estimate(units[name]), "gain": mean_estimate(gains)}
+            estimates[method] = {"value": mean_estimate(units[name]), "gain": mean_estimate(gains)}
         if method == "IPS":
             value = None if totals else self_normalised(units["value"], units["weight"])
             gain = None if totals else self_normalised(units["value"], units["weight"], compared)
             if value is not None and gain is not None:
-                found["SNIPS"] = {"value": value, "gain": gain}
+                estimates["SNIPS"] = {"value": value, "gain": gain}
             elif totals:
                 missing["SNIPS"] = "units are totals of clusters; dividing by the sum of the weights would make means of them"
             else:
                 missing["SNIPS"] = "all weights are 0: the candidate does nothing that was logged"
-    return found, missing
+    return estimates, missing
 
 
 def method_note(method: str) -> str:
-    """Return what stands beside the estimate of a method."""
+    """Return the note of a method's estimate."""
     return NORMALISED_NOTE if method == "SNIPS" else MEAN_METHODS[method][1]
 
 
@@ -97,21 +97,21 @@ def list_estimates(
     units: UnitSeries,
     settings: ComparisonSettings,
     modelled: ActionPredictions | None,
-    found: BoundCollection,
+    collection: BoundCollection,
 ) -> tuple[Estimate, ...]:
     """Return every estimate of the value and the gain; a method that cannot be computed is recorded with its reason."""
-    made, missing = scaled_estimates(units, problem.cluster_most is not None)
+    estimates, missing = scaled_estimates(units, problem.cluster_most is not None)
     for method, reason in missing.items():
-        found.lacks(method, reason)
-    told: dict[str, dict[str, Any]] = {
+        collection.lacks(method, reason)
+    thresholds: dict[str, dict[str, Any]] = {
         "clipped IPS": {"clip": settings.clip},
         "SWITCH": {"switch": settings.switch, "model": "" if modelled is None else modelled.words},
         **{method: {"model": "" if modelled is None else modelled.words} for method in ("direct method", "doubly robust")},
     }
     listed = []
-    for method, numbers in made.items():
+    for method, numbers in estimates.items():
         value, gain = numbers["value"], numbers["gain"]
-        shared = (units.count, method_note(method), told.get(method, {}))
+        shared = (units.count, method_note(method), thresholds.get(method, {}))
         listed.append(Estimate(method, "value", measure.value(value.value), measure.gain(value.error), *shared))
         listed.append(Estimate(method, "gain", measure.gain(gain.value), measure.gain(gain.error), *shared))
     return tuple(listed)
@@ -119,12 +119,16 @@ def list_estimates(
 
 def legacy_estimate(measure: Measure, units: UnitSeries) -> Estimate:
     """Return the mean reward of the logged actions."""
-    found = mean_estimate(units["legacy"])
-    return Estimate("legacy", "value", measure.value(found.value), measure.gain(found.error), units.count)
+    estimate = mean_estimate(units["legacy"])
+    return Estimate(
+        method="legacy", what="value", value=measure.value(estimate.value), error=measure.gain(estimate.error), units=units.count
+    )
 
 
 def incumbent_estimate(measure: Measure, units: UnitSeries) -> Estimate:
     """Return the estimated value of the incumbent, within the range of the reward."""
-    found = mean_estimate(units["compared best"])
-    value = min(max(found.value, 0.0), 1.0)  # an estimate may leave the range, the value cannot
-    return Estimate("incumbent", "value", measure.value(value), measure.gain(found.error), units.count)
+    estimate = mean_estimate(units["compared best"])
+    value = min(max(estimate.value, 0.0), 1.0)  # an estimate may leave the range, the value cannot
+    return Estimate(
+        method="incumbent", what="value", value=measure.value(value), error=measure.gain(estimate.error), units=units.count
+    )

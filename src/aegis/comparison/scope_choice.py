@@ -7,16 +7,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aegis.comparison.bounds import BOUND_QUANTITIES, BoundCase, ScaledBound, placed_grid, unmet_by_estimates, with_unmet
+from aegis.comparison.bounds import BoundCase, ScaledBound, unmet_by_estimates, with_unmet
 from aegis.comparison.comparison import ScopeChoice
-from aegis.comparison.unit_series import UnitSeries, largest_weight
+from aegis.comparison.unit_series import largest_weight
 from aegis.errors import SettingError
-from aegis.evidence import Bound, BoundOrigin, largest_observed, published_bound, select_scope, sharp_grid_bound
+from aegis.evidence import (
+    SHARP,
+    Bound,
+    BoundOrigin,
+    bet_centre,
+    largest_observed,
+    published_bound,
+    select_scope,
+    sharp_grid_bound,
+    value_grid,
+)
 from aegis.ope import CandidateView, Measure, plain_values
 from aegis.problem import Array, Problem, Scope
 
 SEPARATOR = " + "
-PUBLISHED_CHOICE, SHARP_CHOICE = "PRISM: lam*, B observed, Q = p0", "sharp PAC-Bayes, Q = p0"
+PUBLISHED_CHOICE = "PRISM: lam*, B observed, Q = p0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +55,8 @@ class ScopeCandidates:
         """Return which scope each method chooses; none if there is one scope only."""
         if len(self.named) < 2:
             return ()
-        methods = {PUBLISHED_CHOICE: _published, SHARP_CHOICE: _sharp}
-        found = []
+        methods = {PUBLISHED_CHOICE: _published, SHARP: _sharp}
+        choices = []
         for method, bound in methods.items():
             try:
                 chosen = select_scope({name: bound(case, name, words) for name, words in self.unmet.items()}, case.delta)
@@ -57,26 +67,33 @@ class ScopeCandidates:
                 for name, one in chosen.bounds.items()
             }
             own = chosen.bound
-            found.append(ScopeChoice(method, tuple(chosen.scope.split(SEPARATOR)), shown, case.delta, own.certificate, own.label))
-        return tuple(found)
+            choices.append(
+                ScopeChoice(
+                    method=method,
+                    scope=tuple(chosen.scope.split(SEPARATOR)),
+                    bounds=shown,
+                    delta=case.delta,
+                    certificate=own.certificate,
+                    label=own.label,
+                )
+            )
+        return tuple(choices)
 
 
 def _published(case: BoundCase, name: str, unmet: tuple[str, ...]) -> Callable[[float], Bound]:
     def bound(delta: float) -> Bound:
         largest = largest_observed(np.array([case.units.peaks[_key(name)]]))
-        found = published_bound(case.units[_key(name)], delta, "closed form", largest, reading=BoundOrigin("observed"))
-        return with_unmet(found, unmet)
+        published = published_bound(case.units[_key(name)], delta, "closed form", largest, reading=BoundOrigin("observed"))
+        return with_unmet(published, unmet)
 
     return bound
 
 
 def _sharp(case: BoundCase, name: str, unmet: tuple[str, ...]) -> Callable[[float], Bound]:
     def bound(delta: float) -> Bound:
-        prior: UnitSeries | None = case.prior
-        own = None if prior is None else UnitSeries({"value": prior[_key(name)]}, {})
-        placed = BoundCase(case.units, own, case.weights, case.limit, delta, case.split, case.seed)
-        grid, _ = placed_grid(placed, BOUND_QUANTITIES[0])
-        return with_unmet(sharp_grid_bound(case.units[_key(name)], grid, delta), unmet)
+        values = case.units[_key(name)]
+        grid = value_grid(bet_centre(case.prior_series(_key(name)), values.size, delta))
+        return with_unmet(sharp_grid_bound(values, grid, delta), unmet)
 
     return bound
 

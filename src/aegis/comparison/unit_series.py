@@ -20,6 +20,7 @@ from aegis.certificate import (
     prior_units,
     read_head,
 )
+from aegis.comparison.comparison import ComparisonSettings
 from aegis.comparison.direct_method import ActionPredictions, switch_values
 from aegis.errors import RefusedError, SettingError
 from aegis.logs import Source, Split
@@ -71,7 +72,7 @@ class CertifiedLog:
         sides = add_placing_split(sides, head, whole)
         sample = head[0].take_episodes(np.arange(min(2, len(head[0]))))
         problem = source.problem
-        return cls(source, columns, sides, prior_units(problem, sides, head), sample)
+        return cls(source=source, columns=columns, sides=sides, prior=prior_units(problem, sides, head), sample=sample)
 
     @property
     def problem(self) -> Problem:
@@ -86,11 +87,33 @@ class CertifiedLog:
     def batches(self) -> Iterator[Batch]:
         """Yield the certified episodes, in the order of the log."""
         for batch in self.source.batches(self.columns):
-            kept = self.sides.certified(self.problem, batch)
-            if kept.all():
+            certified = self.sides.certified(self.problem, batch)
+            if certified.all():
                 yield batch
-            elif kept.any():
-                yield batch.take_episodes(kept)
+            elif certified.any():
+                yield batch.take_episodes(certified)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCandidate:
+    """A candidate at a scope, the log it is compared on, and how.
+
+    moving: how many units the log has if its propensities move, else None. fresh: as in `certify`.
+    """
+
+    candidate: Candidate
+    scope: Scope
+    log: CertifiedLog
+    measure: Measure
+    comparator: Comparator
+    settings: ComparisonSettings
+    fresh: bool
+    moving: int | None
+
+    @property
+    def problem(self) -> Problem:
+        """Return the problem."""
+        return self.log.problem
 
 
 MOST_SERIES_CELLS = 2**23  # particles x rows x actions held in memory at once
@@ -168,16 +191,16 @@ def best_comparator_values(view: CandidateView, scope: Scope, measure: Measure) 
 
     Where it may act and the log never does, `1 - u (1 - r)`: it earns the most there.
     """
-    found = view.against(scope)
-    if found is None:
+    incumbent = view.against(scope)
+    if incumbent is None:
         return view.series(("legacy best", measure), lambda: view.observed(measure).high, view.level)
-    level, apart = found.carrier(scope), _unreached(view, scope)
+    level, apart = incumbent.carrier(scope), _unreached(view, scope)
 
     def nodes() -> Array:
-        u, reward = found.carrier_weights(scope), found.below(measure, level).high
+        u, reward = incumbent.carrier_weights(scope), incumbent.below(measure, level).high
         return 1.0 - u * (1.0 - reward) if apart else u * reward
 
-    return found.series(("best", scope, measure), nodes, level)
+    return incumbent.series(("best", scope, measure), nodes, level)
 
 
 def clipped_values(view: CandidateView, scope: Scope, measure: Measure, clip: float) -> Array:
@@ -195,10 +218,10 @@ def clipped_gains(view: CandidateView, scope: Scope, measure: Measure, clip: flo
 
     Where the incumbent may act and the log never does, both sides: `min(w, clip) r + u (1 - r) - 1`.
     """
-    level, found, apart = view.carrier(scope), view.against(scope), _unreached(view, scope)
+    level, incumbent, apart = view.carrier(scope), view.against(scope), _unreached(view, scope)
 
     def nodes() -> Array:
-        own = np.ones(1) if found is None else found.carrier_weights(scope)
+        own = np.ones(1) if incumbent is None else incumbent.carrier_weights(scope)
         surplus = np.minimum(view.carrier_weights(scope), clip) - own
         gain = surplus * view.below(measure, level).worst(surplus)
         return gain + own - 1.0 if apart else gain
@@ -235,18 +258,18 @@ def gather_series(problem: Problem, views: Iterable[CandidateView], series: Seri
     clusters: list[AnyArray] = []
     for view in views:
         for name, compute in series.items():
-            found = compute(view)
-            by_particle |= {name} if found.ndim == 2 else set()
-            parts[name].append(found[:, None] if found.ndim == 1 else found)
+            values = compute(view)
+            by_particle |= {name} if values.ndim == 2 else set()
+            parts[name].append(values[:, None] if values.ndim == 1 else values)
         for name, peak in peaks.items():
             highest[name] = max(highest[name], peak(view))
         if view.batch.cluster is not None:
             clusters.append(view.batch.cluster)
-    whole = {name: np.concatenate(found) if found else np.zeros((0, 1)) for name, found in parts.items()}
+    whole = {name: np.concatenate(values) if values else np.zeros((0, 1)) for name, values in parts.items()}
     if problem.cluster is not None and clusters:
         ids = np.concatenate(clusters)
-        whole = {name: _by_cluster(problem, problem.cluster_name, ids, found) for name, found in whole.items()}
-    return UnitSeries({name: found if name in by_particle else found[:, 0] for name, found in whole.items()}, highest)
+        whole = {name: _by_cluster(problem, problem.cluster_name, ids, values) for name, values in whole.items()}
+    return UnitSeries({name: values if name in by_particle else values[:, 0] for name, values in whole.items()}, highest)
 
 
 def views_of(

@@ -46,6 +46,8 @@ from aegis.evidence.bounds.prism import (
     published_estimate,
     published_gain,
 )
+from aegis.evidence.bounds.sample import PublishedSample, Quantity, UnitSample, bet_centre
+from aegis.evidence.bounds.table import BETTING, BOUNDS, MATCHED, REWEIGHED, SHARP, BoundMethod, BoundPath
 from aegis.evidence.grid import (
     FLOOR,
     Grid,
@@ -73,8 +75,13 @@ from aegis.evidence.water_filled_bets import (
 )
 
 __all__ = [
+    "BETTING",
+    "BOUNDS",
     "FLOOR",
+    "MATCHED",
     "NO_LEGACY_BOUND",
+    "REWEIGHED",
+    "SHARP",
     "SHORT_STAKES",
     "TALLY_BINS",
     "TALLY_DISTANCE",
@@ -83,7 +90,9 @@ __all__ = [
     "Algorithm2Gate",
     "Blend",
     "Bound",
+    "BoundMethod",
     "BoundOrigin",
+    "BoundPath",
     "Grid",
     "InnerLimits",
     "LoggedChoice",
@@ -91,16 +100,20 @@ __all__ = [
     "PacBayesBound",
     "Particles",
     "PublishedBound",
+    "PublishedSample",
+    "Quantity",
     "Selection",
     "Sketch",
     "Stakes",
     "Tally",
     "Temperature",
+    "UnitSample",
     "algorithm_2_gate",
     "anytime_bernstein",
     "anytime_bernstein_path",
     "bca_bootstrap",
     "best_posterior",
+    "bet_centre",
     "central_limit",
     "check_delta",
     "closed_form_lam",

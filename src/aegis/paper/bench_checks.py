@@ -1,4 +1,4 @@
-"""Checks of a bench before it is run: its settings are built once, its numbers, claims and figures must be possible."""
+"""Checks of a bench before it is run: its settings are built once, and its numbers, claims and figures must be known."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from aegis.agents import Agent, make_online
 from aegis.errors import AegisError, InputError, SettingError, check_choice
 from aegis.handover import HOSTS, make_gate
 from aegis.mechanisms import ModelSettings
-from aegis.paper.bench_claims import TESTS, UNTESTED, judge_claim
+from aegis.paper.bench_claims import TESTS, named_arm
 from aegis.paper.bench_figures import FIGURES
 from aegis.paper.bench_file import Bench, BenchClaim, BenchFigure, UnitSettings
-from aegis.paper.bench_results import BenchResults, key_of
-from aegis.paper.bench_units import BenchUnit
+from aegis.paper.bench_results import BenchResults, MissingResult
+from aegis.paper.bench_units import BenchUnit, key_of
 from aegis.paper.gates import register_gates
 from aegis.paper.measure_table import OPTIONS, MetricNames, metrics_of
 from aegis.paper.run_measures import unit_agent, unit_legacy, unit_world
 from aegis.problem import Policy, explain_validation_error
-from aegis.rng import stream
 from aegis.worlds import World
 
 OF_AGENTS = ("agent", "outer_rule", "model", "rule", "outer")
@@ -49,13 +48,13 @@ def _check_unit_form(measure: str, settings: Mapping[str, Any]) -> None:
         raise SettingError("; ".join(explain_validation_error(error, dict(settings), UnitSettings, {}))) from None
     if "episodes" not in settings:
         raise SettingError("'episodes' is missing: say how many are run")
-    form, given = OPTIONS[measure], settings.get("options", {})
-    for name in given:
+    form, options = OPTIONS[measure], settings.get("options", {})
+    for name in options:
         check_choice(name, form.model_fields, f"option of the measure '{measure}'")
     try:
-        form.model_validate(dict(given))
+        form.model_validate(dict(options))
     except ValidationError as error:
-        lines = explain_validation_error(error, dict(given), form, {})
+        lines = explain_validation_error(error, dict(options), form, {})
         raise SettingError("; ".join(line.replace("'", "'options.", 1) for line in lines)) from None
 
 
@@ -143,11 +142,11 @@ _CHECKS = {"gate": _gate, "offline": _offline, "online": _online, "shift": _shif
 
 NAMING_METRICS = ("metric", "than", "over")  # entries under `with` that may name a metric
 
+NAMING_ARMS = ("above", "below", "left", "right", "arm")  # entries that name an arm
+
 OF_SWEEPS = ("draws", "flat", "peak", "trend")  # tests over all values of what is swept
 
 OF_LISTS = ("contraction",)  # tests that look at a whole list
-
-PLACES, RUNS = 64, 3  # of made-up lists, and of each arm
 
 ONE_VALUE = ("banner", "bars", "convergence", "curves", "flips")  # figures of a bench without a sweep
 
@@ -156,14 +155,14 @@ OF_GATES = ("banner", "flips")
 
 def check_settings(units: Sequence[BenchUnit]) -> dict[str, MetricNames]:
     """Build what every unit names, and return by arm what its runs give; SettingError names bench, arm and setting."""
-    found: dict[str, MetricNames] = {}
+    metrics: dict[str, MetricNames] = {}
     for unit in units:
         try:
             build_unit(unit.measure, unit.settings)
         except SettingError as error:
             raise SettingError(f"bench {unit.bench}, {unit.label}: {error}") from error
-        found[unit.arm] = metrics_of(unit.measure, unit.settings)
-    return found
+        metrics[unit.arm] = metrics_of(unit.measure, unit.settings)
+    return metrics
 
 
 def check_bench(bench: Bench, metrics: Mapping[str, MetricNames]) -> None:
@@ -171,7 +170,6 @@ def check_bench(bench: Bench, metrics: Mapping[str, MetricNames]) -> None:
     try:
         for name in bench.metrics:
             _check_number(bench, name, metrics, "metric in 'metrics'")
-        _check_paper(bench)
         for figure in bench.figures:
             _check_figure(bench, figure, metrics)
     except SettingError as error:
@@ -192,15 +190,6 @@ def _check_number(bench: Bench, name: str, metrics: Mapping[str, MetricNames], w
         check_choice(point, [key_of(value) for value in bench.points], f"point of '{listed}' (of 'points' of the bench)")
 
 
-def _check_paper(bench: Bench) -> None:
-    """Check that what the paper reports stands where it is looked for."""
-    swept = [] if bench.sweep is None else [key_of(value) for value in _values(bench)]
-    allowed = bench.metrics if len(bench.metrics) > 1 else swept
-    for arm, known in bench.paper.items():
-        for key in known if isinstance(known, dict) else ():
-            check_choice(key, allowed, f"key under 'paper.{arm}'")
-
-
 def _check_figure(bench: Bench, figure: BenchFigure, metrics: Mapping[str, MetricNames]) -> None:
     check_choice(figure.kind, FIGURES, "kind of a figure")
     if figure.kind == "sweep" and bench.sweep is None:
@@ -219,25 +208,22 @@ def _check_figure(bench: Bench, figure: BenchFigure, metrics: Mapping[str, Metri
 
 
 def _check_claims(bench: Bench, metrics: Mapping[str, MetricNames]) -> None:
-    """Judge every claim on made-up numbers of a whole run: one that cannot be tested then never can."""
-    values = [None] if bench.sweep is None else _values(bench)
-    made = {
-        (arm, value): {seed: _made_up(known, bench.name, arm, str(value), seed) for seed in range(RUNS)}
-        for arm, known in metrics.items()
-        for value in values
-    }
-    results = BenchResults(bench, "full", RUNS, made)
+    """Check that a claim's test, entries, metrics and arms are there."""
+    units: dict[tuple[str, Any], dict[int, Any]] = {(arm, value): {} for arm in bench.arms for value in _values(bench)}
+    results = BenchResults(bench=bench, preset="full", seeds=0, runs=units)  # without a run
     for claim in bench.claims:
         try:
             if bench.sweep is None and claim.test in OF_SWEEPS:
                 raise SettingError(f"the test '{claim.test}' needs a 'sweep'")
             _check_claim_form(claim)
             _check_metrics(claim, metrics)
-            judged = judge_claim(claim, results)
-        except (SettingError, KeyError, IndexError, ValueError, TypeError) as error:
-            raise InputError(f"bench {bench.name}, claim '{claim.says}': {_words(error)}") from error
-        if judged.verdict == UNTESTED:
-            raise InputError(f"bench {bench.name}, claim '{claim.says}': it can never be tested: {judged.why}")
+            for arm in [claim.entries[entry] for entry in NAMING_ARMS if entry in claim.entries]:
+                if claim.test in OF_SWEEPS:
+                    check_choice(arm, bench.arms, "arm")
+                else:
+                    named_arm(results, arm)
+        except (SettingError, MissingResult) as error:
+            raise InputError(f"bench {bench.name}, claim '{claim.says}': {error}") from error
 
 
 def _check_claim_form(claim: BenchClaim) -> None:
@@ -246,40 +232,28 @@ def _check_claim_form(claim: BenchClaim) -> None:
     entries: dict[str, Any] = {own.name: (own.annotation, ... if own.default is own.empty else own.default) for own in taken}
     form = create_model(claim.test, __config__=ConfigDict(extra="forbid", strict=True), **entries)
     try:
-        form.model_validate(claim.given)
+        form.model_validate(claim.entries)
     except ValidationError as error:
-        raise SettingError("under 'with': " + "; ".join(explain_validation_error(error, claim.given, form, {}))) from None
+        raise SettingError("under 'with': " + "; ".join(explain_validation_error(error, claim.entries, form, {}))) from None
 
 
 def _check_metrics(claim: BenchClaim, metrics: Mapping[str, MetricNames]) -> None:
     names = list(dict.fromkeys(name for known in metrics.values() for name in known.all))
     lists = {name for known in metrics.values() for name in known.lists}
     for entry in NAMING_METRICS:
-        given = claim.given.get(entry)
-        if not isinstance(given, str):
+        metric = claim.entries.get(entry)
+        if not isinstance(metric, str):
             continue
-        check_choice(given.partition("@")[0], names, f"metric under 'with.{entry}'")
-        if given in lists and claim.test not in OF_LISTS and "at" not in claim.given:
-            raise SettingError(f"'with.{entry}': '{given}' is a list; name a place of it, such as {given}@POINT")
-
-
-def _words(error: Exception) -> str:
-    return str(error) if isinstance(error, SettingError) else f"'with' does not fit ({type(error).__name__}: {error})"
-
-
-def _made_up(known: MetricNames, *name: str | int) -> dict[str, Any]:
-    rng = stream(0, "made up", *name)
-    return {
-        **{metric: 1.0 + float(rng.random()) for metric in known.numbers},
-        **{metric: [1.0 + float(number) for number in rng.random(PLACES)] for metric in known.lists},
-    }
+        check_choice(metric.partition("@")[0], names, f"metric under 'with.{entry}'")
+        if metric in lists and claim.test not in OF_LISTS and "at" not in claim.entries:
+            raise SettingError(f"'with.{entry}': '{metric}' is a list; name a place of it, such as {metric}@POINT")
 
 
 def _values(bench: Bench) -> list[Any]:
-    """Return every value that is swept under some preset."""
+    """Return every value that is swept under some preset, `[None]` without a sweep."""
     if bench.sweep is None:
-        return []
-    found = list(bench.sweep.values)
+        return [None]
+    values = list(bench.sweep.values)
     for preset in bench.presets.values():
-        found += [value for value in preset.sweep or () if value not in found]
-    return found
+        values += [value for value in preset.sweep or () if value not in values]
+    return values

@@ -16,7 +16,8 @@ from scipy import stats
 
 from aegis.errors import SettingError, check_choice
 from aegis.paper.bench_file import BenchClaim
-from aegis.paper.bench_results import BenchResults, MissingResult, key_of
+from aegis.paper.bench_results import BenchResults, MissingResult
+from aegis.paper.bench_units import key_of
 from aegis.problem import Array
 
 HOLDS, FAILS, UNTESTED = "holds", "does not hold", "cannot be tested"
@@ -38,15 +39,15 @@ def judge_claim(claim: BenchClaim, results: BenchResults) -> JudgedClaim:
     """Return a claim's verdict on results. SettingError if its `with` is not what the test takes."""
     test = TESTS[claim.test]
     taken = test.__annotations__.keys() - {"return", "results"}
-    for name in claim.given:
+    for name in claim.entries:
         check_choice(name, taken, f"entry under 'with' of the test '{claim.test}'")
     try:
-        holds, why = test(results, **claim.given)
+        holds, why = test(results, **claim.entries)
     except MissingResult as missing:
-        return JudgedClaim(claim.says, UNTESTED, str(missing), claim.paper, claim.whose)
+        return JudgedClaim(says=claim.says, verdict=UNTESTED, why=str(missing), paper=claim.paper, of=claim.whose)
     except TypeError as error:
         raise SettingError(f"bench {results.bench.name}, claim '{claim.says}': {error}") from error
-    return JudgedClaim(claim.says, HOLDS if holds else FAILS, why, claim.paper, claim.whose)
+    return JudgedClaim(says=claim.says, verdict=HOLDS if holds else FAILS, why=why, paper=claim.paper, of=claim.whose)
 
 
 def welch(
@@ -68,7 +69,7 @@ def welch(
 def tied(
     results: BenchResults, left: str, right: str, metric: str = "reward", at: int | None = None, level: float = 0.05
 ) -> Answer:
-    """Say whether two arms cannot be told apart by Welch's test."""
+    """Say whether Welch's test cannot distinguish two arms."""
     differ, why = welch(results, left, right, metric, at, level, "two-sided")
     return not differ, why
 
@@ -77,7 +78,7 @@ def paired(
     results: BenchResults, above: str, below: str, metric: str = "reward", at: int | None = None, level: float = 0.05
 ) -> Answer:
     """Say whether one arm is above another, seed by seed: paired t-test, one-sided."""
-    left, right = results.pairs(_named(results, above), _named(results, below), metric, at)
+    left, right = results.pairs(named_arm(results, above), named_arm(results, below), metric, at)
     return _one_sample(left - right, level)
 
 
@@ -91,7 +92,7 @@ def higher(results: BenchResults, arm: str, metric: str, than: str, level: float
 def above_over_draws(results: BenchResults, above: str, below: str, metric: str = "reward", level: float = 0.05) -> Answer:
     """Say whether one arm is above another over draws, the values of what is swept: one-sided t-test of their mean differences.
 
-    Runs of one draw share it, so that the draws are the units; how they come out one by one is told, too.
+    Runs of one draw share it, so that the draws are the units; the result of each draw is shown, too.
     """
     pairs = [(results.of(above, metric, value), results.of(below, metric, value)) for value in results.values()]
     gaps = np.array([left.mean() - right.mean() for left, right in pairs])
@@ -113,9 +114,9 @@ def above_in_every_run(results: BenchResults, arm: str, metric: str, than: str |
 def factor(results: BenchResults, arm: str, metric: str, over: str, low: float, high: float) -> Answer:
     """Say whether the mean of one metric is so many times that of another one."""
     left, right = (_of(results, arm, name, None) for name in (metric, over))
-    found = float(left.mean() / right.mean())
-    words = f"{left.mean():.4g} over {right.mean():.4g}, a factor of {found:.2f}; asked {low:g} to {high:g}"
-    return bool(low <= found <= high), words
+    ratio = float(left.mean() / right.mean())
+    words = f"{left.mean():.4g} over {right.mean():.4g}, a factor of {ratio:.2f}; asked {low:g} to {high:g}"
+    return bool(low <= ratio <= high), words
 
 
 def within(
@@ -156,8 +157,8 @@ def peak(results: BenchResults, arm: str, values: list[Any], metric: str = "rewa
     """Say whether the largest mean is found at one of some values of what is swept."""
     means = {key_of(value): float(results.of(arm, metric, value).mean()) for value in results.values()}
     best = max(means, key=lambda key: means[key])
-    told = f"largest at {best}: " + ", ".join(f"{k}: {m:.2f}" for k, m in means.items())
-    return best in [key_of(value) for value in values], told + _beside(results, arm, metric, means)
+    words = f"largest at {best}: " + ", ".join(f"{k}: {m:.2f}" for k, m in means.items())
+    return best in [key_of(value) for value in values], words + _beside(results, arm, metric, means)
 
 
 def _beside(results: BenchResults, arm: str, metric: str, means: Mapping[str, float]) -> str:
@@ -174,30 +175,30 @@ def _beside(results: BenchResults, arm: str, metric: str, means: Mapping[str, fl
 
 def contraction(results: BenchResults, arm: str, metric: str, low: float, high: float) -> Answer:
     """Say by which factor the modulus of the mean of a list shrinks from its first to its last place."""
-    own = results._own(*_named(results, arm))
+    own = results._own(*named_arm(results, arm))
     lists = np.array([item[metric] for item in own.values()], dtype=float)
     means, each = lists.mean(axis=0), np.abs(lists[:, 0]) / np.abs(lists[:, -1])
-    found = abs(means[0]) / abs(means[-1])
-    words = f"{means[0]:.4g} to {means[-1]:.4g}, a factor of {found:.2f} (by run {each.min():.2g} to {each.max():.2g})"
-    return bool(low <= found <= high), f"{words}; asked {low:g} to {high:g}"
+    ratio = abs(means[0]) / abs(means[-1])
+    words = f"{means[0]:.4g} to {means[-1]:.4g}, a factor of {ratio:.2f} (by run {each.min():.2g} to {each.max():.2g})"
+    return bool(low <= ratio <= high), f"{words}; asked {low:g} to {high:g}"
 
 
 def share(results: BenchResults, arm: str, metric: str, least: float = 0.0, most: float = 1.0) -> Answer:
     """Say whether a share of the runs, of which a metric is 1 or 0, lies between limits."""
     numbers = _of(results, arm, metric, None)
-    found = float(np.mean(numbers))
-    return least <= found <= most, f"{int(numbers.sum())} of {numbers.size} runs"
+    mean = float(np.mean(numbers))
+    return least <= mean <= most, f"{int(numbers.sum())} of {numbers.size} runs"
 
 
 def _of(results: BenchResults, arm: str, metric: str, at: int | None) -> Array:
-    return results.of(*_placed(_named(results, arm), metric), at=at)
+    return results.of(*_placed(named_arm(results, arm), metric), at=at)
 
 
 def _placed(named: tuple[str, Any], metric: str) -> tuple[str, str, Any]:
     return named[0], metric, named[1]
 
 
-def _named(results: BenchResults, arm: str) -> tuple[str, Any]:
+def named_arm(results: BenchResults, arm: str) -> tuple[str, Any]:
     """Return arm and value for `arm` or `arm@value`."""
     name, at, value = arm.partition("@")
     check_choice(name, results.bench.arms, "arm")
@@ -206,10 +207,10 @@ def _named(results: BenchResults, arm: str) -> tuple[str, Any]:
         if len(values) > 1:
             raise SettingError(f"bench {results.bench.name}: name the value, such as {name}@{key_of(values[0])}")
         return name, values[0]
-    found = [known for known in results.values() if key_of(known) == value]
-    if not found:
+    matches = [known for known in results.values() if key_of(known) == value]
+    if not matches:
         raise MissingResult(f"{name} was not run at {value}")
-    return name, found[0]
+    return name, matches[0]
 
 
 def _enough(*found: Array) -> None:

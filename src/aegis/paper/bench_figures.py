@@ -12,7 +12,8 @@ import numpy as np
 from aegis.errors import SettingError, check_choice
 from aegis.files import atomic_write
 from aegis.paper.bench_file import BenchFigure
-from aegis.paper.bench_results import BenchResults, MissingResult, key_of, paper_number
+from aegis.paper.bench_results import BenchResults, MissingResult, paper_number
+from aegis.paper.bench_units import key_of
 from aegis.problem import Array
 
 COLOURS = ("#00594c", "#b3560b", "#3b5998", "#8c2d62", "#6b6b00", "#4b5766")
@@ -65,9 +66,7 @@ def bars(axes: Any, results: BenchResults, wanted: BenchFigure) -> None:
         if known is not None:
             axes.plot(place, known.mean, **PAPER_MARK, label="paper" if place == 0 else None)
         best = (
-            [item["oracle"] for item in results.found[arm, None].values() if "oracle" in item]
-            if wanted.metric == "reward"
-            else []
+            [item["oracle"] for item in results.runs[arm, None].values() if "oracle" in item] if wanted.metric == "reward" else []
         )
         if best:
             axes.hlines(
@@ -96,17 +95,17 @@ def flip_bars(axes: Any, results: BenchResults, wanted: BenchFigure) -> None:
     (arm,) = list(results.bench.arms)[:1]
     metrics = results.bench.metrics
     for place, metric in enumerate(metrics):
-        found = results.of(arm, metric)
-        known = np.sort(found[np.isfinite(found)])
+        episodes = results.of(arm, metric)
+        known = np.sort(episodes[np.isfinite(episodes)])
         look = bar_style(place)
         axes.step(
             known,
-            np.arange(1, known.size + 1) / found.size,
+            np.arange(1, known.size + 1) / episodes.size,
             where="post",
             color=look["color"],
             label=metric.removeprefix("flip_"),
         )
-        axes.plot(known, np.arange(1, known.size + 1) / found.size, "os"[place % 2], color=look["color"], markersize=4)
+        axes.plot(known, np.arange(1, known.size + 1) / episodes.size, "os"[place % 2], color=look["color"], markersize=4)
     axes.set(xlabel=wanted.label, ylabel="share of runs handed over", ylim=(0, 1.03))
     place_legend(axes)
 
@@ -158,11 +157,11 @@ def convergence(axes: Any, results: BenchResults, wanted: BenchFigure) -> None:
     (arm,) = list(results.bench.arms)[:1]
     points = results.bench.base.options["points"]
     for place, metric in enumerate(("published", "biased", "sharp", "ours")):
-        found = _lists(results, arm, metric)
+        bounds = _lists(results, arm, metric)
         axes.errorbar(
-            points[: found.shape[1]],
-            found.mean(axis=0),
-            yerr=found.std(axis=0),
+            points[: bounds.shape[1]],
+            bounds.mean(axis=0),
+            yerr=bounds.std(axis=0),
             capsize=3,
             label=SHOWN[metric],
             **line_style(place),
@@ -194,7 +193,7 @@ def banner(axes: Any, results: BenchResults, wanted: BenchFigure) -> None:
         flips = results.of(arm, "flip_inner")
         for flip in flips[np.isfinite(flips)]:
             top.axvline(flip, color=colour, linewidth=0.8, linestyle=":")
-        for own in results.found[arm, None].values():
+        for own in results.runs[arm, None].values():
             bounds = np.array(own.get("bound") or [], dtype=float).reshape(-1, 2)
             below.plot(bounds[:, 0], bounds[:, 1], **{**line_style(place), "linewidth": 0.9, "markersize": 3})
     below.axhline(0.0, color="black", linewidth=0.8)
@@ -204,7 +203,7 @@ def banner(axes: Any, results: BenchResults, wanted: BenchFigure) -> None:
 
 
 def _lists(results: BenchResults, arm: str, metric: str) -> Any:
-    own = results.found.get((arm, None)) or {}
+    own = results.runs.get((arm, None)) or {}
     lists = [item[metric] for item in own.values() if metric in item]
     if not lists:
         raise MissingResult(f"{arm} has no '{metric}'")

@@ -80,7 +80,7 @@ class BenchClaim(_Section):
     test: str
     paper: str = ""
     of: Literal["paper", "ours"] | None = None
-    given: dict[str, Any] = Field(default_factory=dict, alias="with")
+    entries: dict[str, Any] = Field(default_factory=dict, alias="with")
 
     @property
     def whose(self) -> str:
@@ -132,8 +132,8 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 
 def list_benches() -> list[str]:
     """Return the names of the benches that come with the package, in the order of the paper."""
-    found = {item.name.removesuffix(".yaml") for item in _folder().iterdir() if item.name.endswith(".yaml")}
-    return sorted(found)
+    names = {item.name.removesuffix(".yaml") for item in _folder().iterdir() if item.name.endswith(".yaml")}
+    return sorted(names)
 
 
 def load_bench(reference: str) -> Bench:
@@ -159,13 +159,13 @@ def parse_bench(text: str, name: str, source: str) -> Bench:
             f"{source}: expected a mapping with 'title', 'measure', 'base' and 'arms', found {type(content).__name__}"
         )
     try:
-        found = Bench.model_validate({**content, "name": name})
+        bench = Bench.model_validate({**content, "name": name})
     except ValidationError as error:
         raise InputError(
             "\n".join(f"{source}: {line}" for line in explain_validation_error(error, content, Bench, _SECTIONS))
         ) from None
-    _check(found, source)
-    return found
+    _check(bench, source)
+    return bench
 
 
 def _check(bench: Bench, source: str) -> None:
@@ -186,13 +186,13 @@ def _check(bench: Bench, source: str) -> None:
 
 def merge_settings(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with changes made: tables are merged, everything else is replaced; what is None changes nothing."""
-    found = dict(base)
+    merged = dict(base)
     for key, value in changes.items():
-        if isinstance(value, Mapping) and isinstance(found.get(key), Mapping):
-            found[key] = merge_settings(found[key], value)
+        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = merge_settings(merged[key], value)
         elif value is not None:
-            found[key] = value
-    return found
+            merged[key] = value
+    return merged
 
 
 def _folder() -> Any:

@@ -14,8 +14,8 @@ from aegis.errors import InputError
 from aegis.files import write_text
 from aegis.paper.bench_claims import FAILS, HOLDS, UNTESTED, JudgedClaim, judge_claim
 from aegis.paper.bench_file import Bench, list_benches, load_bench
-from aegis.paper.bench_results import BenchResults, key_of
-from aegis.paper.bench_units import code_version
+from aegis.paper.bench_results import BenchResults
+from aegis.paper.bench_units import code_version, key_of
 from aegis.version import __version__
 
 LONGEST = 8  # lists with more numbers are for pictures
@@ -63,7 +63,14 @@ def load_archive(path: Path) -> Archive:
         content = json.loads(path.read_text(encoding="utf-8"))
         results = tuple(_results(name, own, content["preset"]) for name, own in content["benches"].items())
         left_out = tuple(content["left_out"])
-        return Archive(content["preset"], content["code"], content["version"], results, content["figures"], left_out)
+        return Archive(
+            preset=content["preset"],
+            code=content["code"],
+            version=content["version"],
+            results=results,
+            figures=content["figures"],
+            left_out=left_out,
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} holds no results of benches: {error}; write it with 'aegis bench report'") from error
 
@@ -75,13 +82,13 @@ def _bench(bench: Bench) -> dict[str, Any]:
 
 def _units(results: BenchResults) -> list[dict[str, Any]]:
     return [
-        {"arm": arm, "value": value, "runs": {str(seed): _kept(found) for seed, found in own.items()}}
-        for (arm, value), own in results.found.items()
+        {"arm": arm, "value": value, "runs": {str(seed): _kept(metrics) for seed, metrics in own.items()}}
+        for (arm, value), own in results.runs.items()
     ]
 
 
-def _kept(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: _rounded(item) for name, item in found.items() if not isinstance(item, list) or len(item) <= LONGEST}
+def _kept(metrics: dict[str, Any]) -> dict[str, Any]:
+    return {name: _rounded(item) for name, item in metrics.items() if not isinstance(item, list) or len(item) <= LONGEST}
 
 
 def _rounded(item: Any) -> Any:
@@ -93,11 +100,11 @@ def _rounded(item: Any) -> Any:
 def _results(name: str, content: dict[str, Any], preset: str) -> BenchResults:
     bench = Bench.model_validate(content["bench"]) if "bench" in content else load_bench(name)
     values = {key_of(value): value for value in ([None] if bench.sweep is None else [u["value"] for u in content["units"]])}
-    found = {
+    runs = {
         (unit["arm"], values[key_of(unit["value"])]): {int(seed): own for seed, own in unit["runs"].items()}
         for unit in content["units"]
     }
-    return BenchResults(bench, preset, content["seeds"], found, content["settings"])
+    return BenchResults(bench=bench, preset=preset, seeds=content["seeds"], runs=runs, settings=content["settings"])
 
 
 FAR_DEVIATIONS = 2.0  # standard deviations from which a number is not that of the paper
@@ -106,7 +113,7 @@ PAGE_HEAD = """# The paper, experiment by experiment
 
 Every table and figure of the paper's evaluation, run by this package: `aegis bench run all --preset {preset}`, then
 `aegis bench report --preset {preset}`. Rewards are sums over an episode, means ± standard deviations over seeds. *Oracle* is the
-best that can be reached by whoever controls the same levels. A claim holds, does not hold, or cannot be tested; the numbers
+best reward that a controller of the same levels can reach. A claim holds, does not hold, or cannot be tested; the numbers
 behind it stand beside it, and whose claim it is. What the paper says is in its own column.
 
 {summary}
@@ -143,7 +150,7 @@ def markdown_page(archive: Archive, folder: str) -> str:
 
 def differing_results(archive: Archive) -> list[dict[str, str]]:
     """Return what did not come out as in the paper: numbers far from it, claims of it that do not hold, and why."""
-    found = []
+    differing = []
     for results, judged in archive.judged():
         rows = [
             {
@@ -161,8 +168,8 @@ def differing_results(archive: Archive) -> list[dict[str, str]]:
             if item.of == "paper" and item.verdict != HOLDS
         ]
         reasons = [results.bench.differs or "not known", *["the same"] * len(rows)]
-        found += [{"bench": results.bench.name, **row, "why": why} for row, why in zip(rows, reasons, strict=False)]
-    return found
+        differing += [{"bench": results.bench.name, **row, "why": why} for row, why in zip(rows, reasons, strict=False)]
+    return differing
 
 
 DIFFERING_TEXT = (

@@ -11,7 +11,7 @@ import numpy as np
 from aegis.errors import check_choice
 from aegis.paper.bench_file import Bench, PaperNumber
 from aegis.paper.bench_runs import ResultStore, RunMetrics
-from aegis.paper.bench_units import BenchPlan, BenchUnit
+from aegis.paper.bench_units import BenchPlan, BenchUnit, key_of
 from aegis.problem import Array
 
 
@@ -21,22 +21,22 @@ class MissingResult(Exception):
 
 @dataclass(frozen=True)
 class BenchResults:
-    """What came of a plan. found: by arm and value, the metrics of each seed that there is. settings: see `settings_of`."""
+    """The results of a plan. runs: by arm and value, the metrics of each seed that was run. settings: see `settings_of`."""
 
     bench: Bench
     preset: str
     seeds: int
-    found: dict[tuple[str, Any], dict[int, RunMetrics]]
+    runs: dict[tuple[str, Any], dict[int, RunMetrics]]
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
         """Say whether every seed of every unit is there."""
-        return all(len(own) >= self.seeds for own in self.found.values())
+        return all(len(own) >= self.seeds for own in self.runs.values())
 
     def values(self) -> list[Any]:
         """Return the values of what is swept, `[None]` if nothing is."""
-        return list(dict.fromkeys(value for _, value in self.found))
+        return list(dict.fromkeys(value for _, value in self.runs))
 
     def of(self, arm: str, metric: str, value: Any = None, at: int | None = None) -> Array:
         """Return a metric of an arm `[seeds]`, in the order of the seeds. at: the place in a metric that is a list.
@@ -76,7 +76,7 @@ class BenchResults:
         return both[0], both[1]
 
     def _own(self, arm: str, value: Any) -> dict[int, RunMetrics]:
-        own = self.found.get((arm, value))
+        own = self.runs.get((arm, value))
         if not own:
             raise MissingResult(f"{arm}{'' if value is None else f' at {value}'} was not run")
         return own
@@ -90,7 +90,7 @@ class BenchResults:
         return [row for arm in self.bench.arms for metric in self.bench.metrics for row in self._rows(arm, metric)]
 
     def _rows(self, arm: str, metric: str) -> list[dict[str, Any]]:
-        there = [value for value in self.values() if self.found[arm, value] and self._computed(arm, metric, value)]
+        there = [value for value in self.values() if self.runs[arm, value] and self._computed(arm, metric, value)]
         if self.bench.sweep is None or not self.bench.sweep.pool:
             return [self._row(arm, metric, [value], value) for value in there]
         return [self._row(arm, metric, there, None)] if there else []
@@ -105,8 +105,8 @@ class BenchResults:
         numbers = np.concatenate(each)
         known = numbers[np.isfinite(numbers)]
         reported = paper_number(self.bench, arm, metric if len(self.bench.metrics) > 1 else shown)
-        names = (f"oracle_{metric}", *(["oracle"] if metric == "reward" else []))  # the best reward is none of a flip's episode
-        best = [item[name] for v in values for item in self.found[arm, v].values() for name in names if name in item]
+        names = (f"oracle_{metric}", *(["oracle"] if metric == "reward" else []))  # a flip's episode has no best reward
+        best = [item[name] for v in values for item in self.runs[arm, v].values() for name in names if name in item]
         return {
             "agent": arm,
             "value": shown,
@@ -123,8 +123,8 @@ class BenchResults:
 
 def collect_results(plan: BenchPlan, store: ResultStore) -> BenchResults:
     """Return the results of a plan that are in the store."""
-    found = {(u.arm, u.value): _own(u, store, plan.seeds) for u in plan.units}
-    return BenchResults(plan.bench, plan.preset, plan.seeds, found, settings_of(plan))
+    runs = {(u.arm, u.value): _own(u, store, plan.seeds) for u in plan.units}
+    return BenchResults(bench=plan.bench, preset=plan.preset, seeds=plan.seeds, runs=runs, settings=settings_of(plan))
 
 
 def settings_of(plan: BenchPlan) -> dict[str, Any]:
@@ -142,25 +142,20 @@ _NO = object()
 
 def _flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Return nested settings by dotted key."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in settings.items():
         if isinstance(value, Mapping) and value:
-            found |= _flat(value, f"{above}{key}.")
+            flat |= _flat(value, f"{above}{key}.")
         elif value not in ({}, None):
-            found[f"{above}{key}"] = value
-    return found
+            flat[f"{above}{key}"] = value
+    return flat
 
 
 def _own(unit: BenchUnit, store: ResultStore, seeds: int) -> dict[int, RunMetrics]:
-    return {seed: found for seed, found in sorted(store.read(unit).items()) if seed < seeds}
+    return {seed: metrics for seed, metrics in sorted(store.read(unit).items()) if seed < seeds}
 
 
 def paper_number(bench: Bench, arm: str, key: Any) -> PaperNumber | None:
     """Return what the paper reports for an arm: of a metric, or at a value of what is swept."""
     known = bench.paper.get(arm)
     return known.get(key_of(key)) if isinstance(known, dict) else known
-
-
-def key_of(value: Any) -> str:
-    """Return a value as it is written as a key in a file."""
-    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

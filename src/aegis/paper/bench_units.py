@@ -36,15 +36,14 @@ class BenchUnit:
         return json_digest([self.measure, dict(self.settings), code_version()])[:24]
 
     @property
+    def parts(self) -> dict[str, Any]:
+        """Return what the unit is made of, for the file of its runs."""
+        return {"measure": self.measure, "arm": self.arm, "value": self.value, "settings": dict(self.settings)}
+
+    @property
     def label(self) -> str:
-        """Return what it is called."""
-        return (
-            self.arm
-            if self.value is None
-            else f"{self.arm}, {self.value:g}"
-            if _number(self.value)
-            else f"{self.arm}, {self.value}"
-        )
+        """Return the arm, with the value of what is swept."""
+        return self.arm if self.value is None else f"{self.arm}, {key_of(self.value)}"
 
 
 @dataclass(frozen=True)
@@ -70,10 +69,10 @@ def plan_bench(bench: Bench, preset: str, changes: Mapping[str, Any] | None = No
     own = bench.presets.get(preset)
     base = merge_settings(bench.base.model_dump(exclude_none=True), {} if own is None else _settings(own))
     seeds = bench.seeds if own is None or own.seeds is None else own.seeds
-    given = dict(changes or {})
-    if "seeds" in given:
-        seeds = _count(given.pop("seeds"), "seeds")
-    for key, changed in given.items():
+    changed_settings = dict(changes or {})
+    if "seeds" in changed_settings:
+        seeds = _count(changed_settings.pop("seeds"), "seeds")
+    for key, changed in changed_settings.items():
         _check_change(bench, key, changed)
     values = [None] if bench.sweep is None else bench.sweep.values if own is None or own.sweep is None else own.sweep
     units = []
@@ -82,11 +81,11 @@ def plan_bench(bench: Bench, preset: str, changes: Mapping[str, Any] | None = No
             settings = merge_settings(base, _settings(arm))
             if bench.sweep is not None:
                 settings = merge_settings(settings, nest_setting(bench.sweep.key, value))
-            for key, changed in given.items():
+            for key, changed in changed_settings.items():
                 settings = merge_settings(settings, nest_setting(key, changed))
-            units.append(BenchUnit(bench.name, bench.measure, name, value, settings))
+            units.append(BenchUnit(bench=bench.name, measure=bench.measure, arm=name, value=value, settings=settings))
     check_bench(bench, check_settings(units))
-    return BenchPlan(bench, preset, seeds, tuple(units), dict(changes or {}))
+    return BenchPlan(bench=bench, preset=preset, seeds=seeds, units=tuple(units), changes=dict(changes or {}))
 
 
 def _check_change(bench: Bench, key: str, changed: Any) -> None:
@@ -108,20 +107,20 @@ def nest_setting(key: str, value: Any) -> dict[str, Any]:
         raise SettingError(
             f"'{key}' is no setting of a bench; write {first}.NAME" if not rest else f"'{first}' has no parts: '{key}'"
         )
-    found = value
+    nested = value
     for part in reversed([first, *rest]):
-        found = {part: found}
-    return dict(found)
+        nested = {part: nested}
+    return dict(nested)
 
 
 def _default(name: str) -> Any:
     return UnitSettings().model_dump()[name]
 
 
-def _settings(given: UnitSettings) -> dict[str, Any]:
+def _settings(section: UnitSettings) -> dict[str, Any]:
     return {
         key: value
-        for key, value in given.model_dump(exclude_none=True).items()
+        for key, value in section.model_dump(exclude_none=True).items()
         if key in UnitSettings.model_fields and value != {}
     }
 
@@ -132,16 +131,17 @@ def _count(value: Any, name: str) -> int:
     return value
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def key_of(value: Any) -> str:
+    """Return a value as it is written as a key in a file."""
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 @cache
 def code_version() -> str:
     """Return a digest of the source of everything that decides numbers."""
     package = Path(__file__).parents[1]
-    found = sha256()
+    digest = sha256()
     for source in sorted(NUMERIC_SOURCES):
         for path in sorted(package.glob(source if source.endswith(".py") else f"{source}/**/*.py")):
-            found.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return found.hexdigest()[:16]
+            digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]

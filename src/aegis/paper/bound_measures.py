@@ -8,27 +8,50 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from aegis.agents import Agent, Online, make_online
 from aegis.certificate import Candidate
-from aegis.errors import SettingError, check_choice
+from aegis.errors import SettingError
 from aegis.evidence import published_bound, sharp_grid_bound, value_centre, value_grid
 from aegis.mechanisms import Belief, build_belief
-from aegis.ope import CandidateView, Measure, RewardModels, plain_values, reward_measure
-from aegis.paper.run_measures import rewards_per_episode, unit_agent, unit_legacy, unit_options, unit_world
+from aegis.ope import CandidateView, Measure, ParticlePolicy, RewardModels, plain_values, reward_measure
+from aegis.paper.run_measures import Count, MeasureOptions, rewards_per_episode, unit_agent, unit_legacy, unit_world
 from aegis.planning import Greedy, Planned, PlannedValues, Thompson, plan_policy
 from aegis.policies import Capped
 from aegis.problem import AnyArray, Array, Batch, Policy, Scope, concat
 from aegis.rng import stream
-from aegis.validation import CertifiedUnits, StudyParticle, our_claims
+from aegis.validation import CertifiedUnits, our_claims
 from aegis.worlds import World, true_value
 
 SAMPLE = 5  # episodes that tell which distributions a policy knows
 
 LARGEST_WEIGHT = 1.0  # at which the published demonstration cuts weights
+
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+Rate = Annotated[float, Field(ge=0, le=1)]
+
+
+class SplitOptions(MeasureOptions):
+    """Options of `split`.
+
+    points: after how many episodes. alpha: share of the prior half. particles: that act while learning. draws: that stand for Q.
+    logger: the agent, or the legacy whose log is learned from.
+    """
+
+    points: list[Count] = Field(default=[200, 500, 1000, 1500, 2000], min_length=1)
+    alpha: Share = 0.5
+    particles: Count = 8
+    draws: Count = 8
+    logger: Literal["agent", "legacy"] = "agent"
+    scope: list[str] | None = None
+    delta: Share = 0.05
+    lam: Literal["root", "closed form"] = "root"
 
 
 @dataclass(frozen=True)
@@ -61,7 +84,7 @@ class _SplitRun:
         """Return unit values `[E, N]` of every particle of a policy."""
         view = CandidateView(self.world.problem, self.batch.take_episodes(episodes), policy, RewardModels())
         each = [
-            CandidateView(view.problem, view.batch, StudyParticle(view, n), RewardModels()) for n in range(policy.weights.size)
+            CandidateView(view.problem, view.batch, ParticlePolicy(view, n), RewardModels()) for n in range(policy.weights.size)
         ]
         return np.stack([plain_values(own, self.scope, self.measure) for own in each], axis=1)
 
@@ -78,58 +101,51 @@ def measure_split(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dic
     `sharp`: the sharp form where the published one stands. `ours`: the policy of the posterior mean after the first half,
     certified on the second, doubly robust; `value` is what it truly earns at the last point, `share` the part of that which is
     certified.
-    options: `points`, `alpha` (share of the prior half), `particles` that act while learning, `draws` that stand for Q,
-    `logger` ('agent', or 'legacy' whose log is learned from), `scope`, `delta`, `lam` ('root' or 'closed form').
     """
-    options = unit_options(
-        settings,
-        points=[200, 500, 1000, 1500, 2000],
-        alpha=0.5,
-        particles=8,
-        draws=8,
-        logger="agent",
-        scope=None,
-        delta=0.05,
-        lam="root",
-    )
-    check_choice(options["lam"], ("root", "closed form"), "lambda")
+    options = SplitOptions(**settings.get("options", {}))
     world, agent = unit_world(settings), unit_agent(settings)
-    if options["logger"] == "agent":
-        agent = agent.with_particles(options["particles"])
-    points = [point for point in options["points"] if point <= settings["episodes"]]
+    if options.logger == "agent":
+        agent = agent.with_particles(options.particles)
+    points = [point for point in options.points if point <= settings["episodes"]]
     if not points:
-        raise SettingError(f"a bound after {options['points'][0]} episodes needs as many; there are {settings['episodes']}")
+        raise SettingError(f"a bound after {options.points[0]} episodes needs as many; there are {settings['episodes']}")
     return [_run_split(world, agent, settings, options, points, seed) for seed in seeds]
 
 
 def _run_split(
-    world: World, agent: Agent, settings: Mapping[str, Any], options: Mapping[str, Any], points: list[int], seed: int
+    world: World, agent: Agent, settings: Mapping[str, Any], options: SplitOptions, points: list[int], seed: int
 ) -> dict[str, Any]:
     legacy = unit_legacy(settings, world)
     online = make_online(world, agent, seed, legacy)
-    if options["logger"] == "agent":
+    if options.logger == "agent":
         batch = concat([own for own, _ in online.steps(online.prior(), 0, points[-1])])
     else:
         batch = world.episodes(0, points[-1], legacy, seed)
     data = _SplitRun(
-        world, online, batch, world.problem.scope(options["scope"]), options["draws"], options["delta"], options["lam"]
+        world=world,
+        online=online,
+        batch=batch,
+        scope=world.problem.scope(options.scope),
+        draws=options.draws,
+        delta=options.delta,
+        lam=options.lam,
     )
-    found: dict[str, list[float]] = {name: [] for name in ("published", "biased", "sharp", "ours", "kl")}
+    bounds: dict[str, list[float]] = {name: [] for name in ("published", "biased", "sharp", "ours", "kl")}
     policy: Policy | None = None
     for k in points:
-        for name, value in _published_bounds(data, k, options["alpha"]).items():
-            found[name].append(value)
+        for name, value in _published_bounds(data, k, options.alpha).items():
+            bounds[name].append(value)
         policy, bound = _our_bound(data, k)
-        found["ours"].append(bound)
+        bounds["ours"].append(bound)
     value = true_value(world, policy) if policy is not None else math.nan
     reward = float(batch.episode_means(batch.reward if batch.reward is not None else np.empty(0)).mean())
     return {
-        **found,
-        "bound": found["published"][-1],
-        "certified": found["ours"][-1],
+        **bounds,
+        "bound": bounds["published"][-1],
+        "certified": bounds["ours"][-1],
         "value": value,
-        "share": found["ours"][-1] / value,
-        "covered": int(found["ours"][-1] <= value),
+        "share": bounds["ours"][-1] / value,
+        "covered": int(bounds["ours"][-1] <= value),
         "reward": rewards_per_episode(world) * reward,
     }
 
@@ -156,7 +172,9 @@ def _our_bound(data: _SplitRun, k: int) -> tuple[Policy, float]:
     policy = plan_policy(data.belief(np.arange(half)), Greedy(), stream(0, "posterior mean"), data.scope, data.online.legacy)
     candidate, sample = Candidate(policy), first.take_episodes(np.arange(min(half, SAMPLE)))
     claims = our_claims(problem, candidate, data.scope, sample, data.delta, ["doubly robust"], ["value"])
-    ((_, _, trace),) = CertifiedUnits(problem, candidate, data.scope, first, second, claims).traces()
+    ((_, _, trace),) = CertifiedUnits(
+        problem=problem, candidate=candidate, scope=data.scope, prior=first, rest=second, claims=claims
+    ).traces()
     return policy, data.raw(trace.last.value)
 
 
@@ -178,44 +196,58 @@ PRIOR_PART_FROM = 10**6  # episode numbers of the prior part, whose noise has no
 OFFLINE_SAMPLE = 5
 
 
+class OfflineOptions(MeasureOptions):
+    """Options of `offline`.
+
+    alpha: share of the prior part. prior_world: parameters of the plant that the prior part comes from. constant, epsilon: make
+    the legacy one that takes a constant action and explores.
+    """
+
+    alpha: Share = 0.5
+    prior_world: dict[str, Any] = Field(default={})
+    cap: float = Field(default=3.0, ge=1)
+    scope: list[str] = Field(default=["inner"], min_length=1)
+    delta: Share = 0.05
+    constant: float | None = None
+    epsilon: Rate = 0.3
+
+
 def measure_offline(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Return, for each seed, what is certified of a policy learned on one part of a legacy's log, on the other part.
 
     `gain_lower`, `value_lower` (ours), `certified` (1 if the gain is above 0), `published` (PRISM with Q = p0 and the closed
     form of lambda, which is no certificate), `kl` (of the posterior after all from that after the prior part), `value` (true),
     `gain` (true), `width` (value minus its bound), in units of the reward per decision.
-    options: `alpha` (share of the prior part), `prior_world` (parameters of the plant that the prior part comes from), `cap`,
-    `scope`, `delta`; `constant` and `epsilon` make the legacy one that takes a constant action and explores.
     """
-    options = unit_options(settings, alpha=0.5, prior_world={}, cap=3.0, scope=["inner"], delta=0.05, constant=None, epsilon=0.3)
+    options = OfflineOptions(**settings.get("options", {}))
     changed = dict(settings)
-    if options["constant"] is not None:
-        changed["legacy"] = f"constant:value={options['constant']},epsilon={options['epsilon']}"
+    if options.constant is not None:
+        changed["legacy"] = f"constant:value={options.constant},epsilon={options.epsilon}"
     return [_run_offline(unit_world(changed), changed, options, seed) for seed in seeds]
 
 
-def _run_offline(world: World, settings: Mapping[str, Any], options: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    problem, legacy, scope = world.problem, unit_legacy(settings, world), Scope(options["scope"])
-    earlier = round(options["alpha"] * settings["episodes"])
-    source = unit_world(settings, **options["prior_world"])
+def _run_offline(world: World, settings: Mapping[str, Any], options: OfflineOptions, seed: int) -> dict[str, Any]:
+    problem, legacy, scope = world.problem, unit_legacy(settings, world), Scope(options.scope)
+    earlier = round(options.alpha * settings["episodes"])
+    source = unit_world(settings, **options.prior_world)
     prior = source.episodes(PRIOR_PART_FROM, earlier, unit_legacy(settings, source), seed)
     rest = world.episodes(0, settings["episodes"] - earlier, legacy, seed)
     reference = build_belief(problem, unit_agent(settings).model).update(prior)
     scores = PlannedValues(problem, plan_policy(reference, Greedy(), stream(0, "posterior mean"), scope, legacy))
-    candidate = Candidate(Capped(problem, scores, legacy, options["cap"], scope))
+    candidate = Candidate(Capped(problem, scores, legacy, options.cap, scope))
     claims = our_claims(
         problem,
         candidate,
         scope,
         rest.take_episodes(np.arange(min(OFFLINE_SAMPLE, len(rest)))),
-        options["delta"],
+        options.delta,
         ["water-filled"],
         ["gain", "value"],
     )
-    certified = CertifiedUnits(problem, candidate, scope, prior, rest, claims)
+    certified = CertifiedUnits(problem=problem, candidate=candidate, scope=scope, prior=prior, rest=rest, claims=claims)
     bounds = {claim.what: trace.last.value for _, claim, trace in certified.traces()}
     measure = certified.measure
-    cut = published_bound(certified.plain("value"), options["delta"], "closed form", options["cap"])
+    cut = published_bound(certified.plain("value"), options.delta, "closed form", options.cap)
     truth, base = true_value(world, candidate.policy), true_value(world, legacy)
     lower = measure.value(bounds["value"])
     return {

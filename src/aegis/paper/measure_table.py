@@ -4,65 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from aegis.paper.bound_measures import measure_offline, measure_split
-from aegis.paper.run_measures import measure_gate, measure_online, measure_shift, unit_world
-
-Count = Annotated[int, Field(ge=1)]
-
-Share = Annotated[float, Field(gt=0, lt=1)]
-
-Rate = Annotated[float, Field(ge=0, le=1)]
-
-
-class MeasureOptions(BaseModel):
-    """Options of a measure; those of `online`, which has none."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class ShiftOptions(MeasureOptions):
-    """Options of `shift`."""
-
-    shifts: list[str] = Field(default=[])
-    target: Count = 25
-
-
-class SplitOptions(MeasureOptions):
-    """Options of `split`."""
-
-    points: list[Count] = Field(default=[200, 500, 1000, 1500, 2000], min_length=1)
-    alpha: Share = 0.5
-    particles: Count = 8
-    draws: Count = 8
-    logger: Literal["agent", "legacy"] = "agent"
-    scope: list[str] | None = None
-    delta: Share = 0.05
-    lam: Literal["root", "closed form"] = "root"
-
-
-class GateOptions(MeasureOptions):
-    """Options of `gate`."""
-
-    gate: str = "challenger"
-    host: str = "greedy"
-    gate_settings: dict[str, Any] = Field(default={})
-
-
-class OfflineOptions(MeasureOptions):
-    """Options of `offline`."""
-
-    alpha: Share = 0.5
-    prior_world: dict[str, Any] = Field(default={})
-    cap: float = Field(default=3.0, ge=1)
-    scope: list[str] = Field(default=["inner"], min_length=1)
-    delta: Share = 0.05
-    constant: float | None = None
-    epsilon: Rate = 0.3
-
+from aegis.paper.bound_measures import OfflineOptions, SplitOptions, measure_offline, measure_split
+from aegis.paper.run_measures import (
+    GateOptions,
+    MeasureOptions,
+    ShiftOptions,
+    measure_gate,
+    measure_online,
+    measure_shift,
+    unit_world,
+)
 
 OPTIONS: Mapping[str, type[MeasureOptions]] = {
     "gate": GateOptions,

@@ -124,9 +124,9 @@ class PacBayesSettings:
         object.__setattr__(self, "levels", tuple(self.levels))
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> PacBayesSettings:
+    def of(cls, values: Mapping[str, Any]) -> PacBayesSettings:
         """Return settings from plain data; SettingError for a name that does not exist."""
-        return from_plain(cls, given, "setting of a pac-bayes gate")
+        return from_plain(cls, values, "setting of a pac-bayes gate")
 
     def plain(self) -> dict[str, Any]:
         """Return plain data."""
@@ -175,9 +175,9 @@ class PacBayesGate(PeriodicGate):
         drawn = {level: self._drawn_at(level, now) for level in levels}
         risk = challenge_share(self.settings.delta, self.state.freeze + 1, len(levels))
         self._tried(drawn, risk)
-        found = [self._judged(level, planned, batch, risk) for level, planned in drawn.items()]
-        self.looks += found
-        for look in found:
+        looks = [self._judged(level, planned, batch, risk) for level, planned in drawn.items()]
+        self.looks += looks
+        for look in looks:
             if look.gain is not None and look.gain > look.margin:
                 self._flip(look.level, drawn[look.level], look.gain, len(batch))
                 self.beliefs = {level: replace(belief, prior=belief.states) for level, belief in self.beliefs.items()}

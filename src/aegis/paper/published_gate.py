@@ -39,18 +39,18 @@ from aegis.rng import stream
 Settings = TypeVar("Settings")
 
 
-def from_plain(kind: type[Settings], given: Mapping[str, Any], what: str) -> Settings:
+def from_plain(kind: type[Settings], values: Mapping[str, Any], what: str) -> Settings:
     """Return settings of a kind from plain data; SettingError for a name that does not exist."""
     known = [item.name for item in fields(kind)]  # type: ignore[arg-type]
-    for name in given:
+    for name in values:
         check_choice(name, known, what)
-    return kind(**given)
+    return kind(**values)
 
 
 def to_plain(settings: Any) -> dict[str, Any]:
     """Return settings as plain data, from which `from_plain` makes the same ones."""
-    found = {item.name: getattr(settings, item.name) for item in fields(settings)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    values = {item.name: getattr(settings, item.name) for item in fields(settings)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def check_real(value: object, what: str, low: float, high: float, low_too: bool = False) -> None:
@@ -111,9 +111,9 @@ class PublishedSettings:
         object.__setattr__(self, "levels", tuple(self.levels))
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> PublishedSettings:
+    def of(cls, values: Mapping[str, Any]) -> PublishedSettings:
         """Return settings from plain data; SettingError for a name that does not exist."""
-        return from_plain(cls, given, "setting of a published gate")
+        return from_plain(cls, values, "setting of a published gate")
 
     def plain(self) -> dict[str, Any]:
         """Return plain data."""
@@ -246,11 +246,11 @@ class PublishedGate(PeriodicGate):
         if batch.reward is None:
             raise RefusedError(f"the log holds no column '{measure.column}'")
         known = np.isfinite(batch.reward) & (True if batch.observed is None else batch.observed)
-        found = np.where(known, batch.reward, measure.value(0.0))  # missing: the worst
+        rewards = np.where(known, batch.reward, measure.value(0.0))  # missing: the worst
         if self.settings.rewards == "scaled":
-            return measure.scaled(found), 1.0, 1.0
+            return measure.scaled(rewards), 1.0, 1.0
         sign = 1.0 if measure.goal == "maximise" else -1.0
-        return sign * found, max(sign * measure.low, sign * measure.high), measure.width
+        return sign * rewards, max(sign * measure.low, sign * measure.high), measure.width
 
 
 def _values(batch: Batch, level: str, weights: Array, rewards: Array) -> Array:

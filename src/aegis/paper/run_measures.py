@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
 from aegis.agents import AGENTS, Agent, Online, make_online, run_in_lockstep
 from aegis.errors import SettingError, check_choice
@@ -23,10 +24,10 @@ from aegis.worlds import World, make_world, oracle_value, true_value
 
 def unit_world(settings: Mapping[str, Any], **changed: Any) -> World:
     """Return the world of a unit, some parameters changed."""
-    given = {**settings.get("world", {}), **changed}
-    if "name" not in given:
+    parameters = {**settings.get("world", {}), **changed}
+    if "name" not in parameters:
         raise SettingError("a bench names its world: 'world: {name: unified}'")
-    return make_world(given.pop("name"), **given)
+    return make_world(parameters.pop("name"), **parameters)
 
 
 def unit_legacy(settings: Mapping[str, Any], world: World) -> Policy:
@@ -37,44 +38,45 @@ def unit_legacy(settings: Mapping[str, Any], world: World) -> Policy:
 def unit_agent(settings: Mapping[str, Any]) -> Agent:
     """Return the agent with its changes. One belief is drawn per episode, as in the paper: the law of actions is the same."""
     check_choice(settings.get("agent", ""), AGENTS, "agent")
-    found = AGENTS[settings["agent"]]
+    agent = AGENTS[settings["agent"]]
     with contextlib.suppress(SettingError):  # a rule that draws none
-        found = found.with_particles(1)
-    outer = settings.get("outer_rule", found.outer_rule)
+        agent = agent.with_particles(1)
+    outer = settings.get("outer_rule", agent.outer_rule)
     return replace(
-        found,
+        agent,
         outer_rule=outer,
-        model=replace(found.model, **settings.get("model", {})),
-        rule_settings={**found.rule_settings, **settings.get("rule", {})},
-        outer_settings={**found.outer_settings, **settings.get("outer", {})},
+        model=replace(agent.model, **settings.get("model", {})),
+        rule_settings={**agent.rule_settings, **settings.get("rule", {})},
+        outer_settings={**agent.outer_settings, **settings.get("outer", {})},
     )
-
-
-def unit_options(settings: Mapping[str, Any], **usual: Any) -> dict[str, Any]:
-    """Return the options of a measure; SettingError for one that it does not have."""
-    given = settings.get("options", {})
-    for name in given:
-        check_choice(name, usual, "option of this measure")
-    return {**usual, **given}
 
 
 CURVE_POINTS = 40  # of the curve
 
+Count = Annotated[int, Field(ge=1)]
+
+
+class MeasureOptions(BaseModel):
+    """Options of a measure; those of `online`, which has none."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
 
 def measure_online(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Return, for each seed, `reward` (sum over an episode, mean over all), its `curve`, the `oracle` and the `regret`."""
-    unit_options(settings)
     world, agent, episodes = unit_world(settings), unit_agent(settings), settings["episodes"]
     legacy = unit_legacy(settings, world)
     runs = [make_online(world, agent, seed, legacy) for seed in seeds]
     best = rewards_per_episode(world) * oracle_value(world, runs[0].controlled, legacy)
-    found = []
+    results = []
     for result in run_in_lockstep(runs, episodes):
         blocks = np.array_split(result.sums, min(CURVE_POINTS, episodes))
         reward = float(result.sums.mean())
         curve = [float(block.mean()) for block in blocks]
-        found.append({"reward": reward, "last": curve[-1], "curve": curve, "oracle": best, "regret": (best - reward) * episodes})
-    return found
+        results.append(
+            {"reward": reward, "last": curve[-1], "curve": curve, "oracle": best, "regret": (best - reward) * episodes}
+        )
+    return results
 
 
 def rewards_per_episode(world: Any) -> int:
@@ -85,25 +87,29 @@ def rewards_per_episode(world: Any) -> int:
 TARGET_FROM = 10**6  # episode numbers of the targets, whose noise has nothing to do with that of the source
 
 
-def measure_shift(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """Return, for each seed, the reward per episode on the source (`source`, while learning) and on each shifted plant.
+class ShiftOptions(MeasureOptions):
+    """Options of `shift`. shifts: names of the world's shifts. target: episodes on each."""
 
-    options: `shifts`, names of the world's shifts; `target`, episodes on each.
-    """
-    options = unit_options(settings, shifts=[], target=25)
+    shifts: list[str] = Field(default=[])
+    target: Count = 25
+
+
+def measure_shift(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Return, for each seed, the reward per episode on the source (`source`, while learning) and on each shifted plant."""
+    options = ShiftOptions(**settings.get("options", {}))
     world, agent = unit_world(settings), unit_agent(settings)
     legacy = unit_legacy(settings, world)
     runs = [make_online(world, agent, seed, legacy) for seed in seeds]
-    targets = {name: unit_world(settings, shift=name) for name in options["shifts"]}
+    targets = {name: unit_world(settings, shift=name) for name in options.shifts}
     best = {
         f"oracle_{name}": rewards_per_episode(target) * oracle_value(target, runs[0].controlled, unit_legacy(settings, target))
         for name, target in targets.items()
     }
-    found = []
+    results = []
     for run, result in zip(runs, run_in_lockstep(runs, settings["episodes"]), strict=True):
-        earned = {name: _zero_shot(run, result.belief, target, options["target"]) for name, target in targets.items()}
-        found.append({"source": float(result.sums.mean()), **earned, **best})
-    return found
+        earned = {name: _zero_shot(run, result.belief, target, options.target) for name, target in targets.items()}
+        results.append({"source": float(result.sums.mean()), **earned, **best})
+    return results
 
 
 def _zero_shot(run: Online, belief: Belief, target: World, episodes: int) -> float:
@@ -116,25 +122,32 @@ def _zero_shot(run: Online, belief: Belief, target: World, episodes: int) -> flo
     return float(np.mean(totals))
 
 
+class GateOptions(MeasureOptions):
+    """Options of `gate`."""
+
+    gate: str = "challenger"
+    host: str = "greedy"
+    gate_settings: dict[str, Any] = Field(default={})
+
+
 def measure_gate(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Return, for each seed, after which episode each level was handed over, and rewards per episode.
 
     `flip_LEVEL` (None if never), `flipped_LEVEL` (1 or 0), `inner_first` (1 if the innermost level changed hands before any
     other), `wrong` (1 if anything was put in control that is truly worse), `reward`, `before` and `after` the first flip,
     `legacy` on the same episodes, and `bound`, the gain that the gate computed for the innermost level, along the way.
-    options: `gate`, `host`, `gate_settings`.
     """
-    options = unit_options(settings, gate="challenger", host="greedy", gate_settings={})
-    check_choice(options["host"], HOSTS, "host")
+    options = GateOptions(**settings.get("options", {}))
+    check_choice(options.host, HOSTS, "host")
     world = unit_world(settings)
     legacy = unit_legacy(settings, world)
     best = rewards_per_episode(world) * oracle_value(world)
     return [{**_run_gate(world, legacy, options, settings["episodes"], seed), "oracle": best} for seed in seeds]
 
 
-def _run_gate(world: World, legacy: Any, options: Mapping[str, Any], episodes: int, seed: int) -> dict[str, Any]:
+def _run_gate(world: World, legacy: Any, options: GateOptions, episodes: int, seed: int) -> dict[str, Any]:
     register_gates()  # in a process of its own, too
-    running = make_gate(options["gate"], world, legacy, HOSTS[options["host"]](), options["gate_settings"], seed)
+    running = make_gate(options.gate, world, legacy, HOSTS[options.host](), options.gate_settings, seed)
     values, wrong = [true_value(world, running.acting)], 0
 
     def watch(events: Sequence[Any]) -> None:
@@ -170,8 +183,8 @@ def _bounds(running: Any, level: str, width: float, episodes: int) -> list[list[
     """Return pairs of an episode and the gain that a gate computed for a level, in units of the reward; at most POINTS."""
     looks = getattr(running, "looks", None)
     if looks is None:  # the best lower bound among open challenges is only known at flips
-        found = [(e.episode, e.gain_lower * width) for e in running.events if isinstance(e, Flipped) and e.level == level]
+        gains = [(e.episode, e.gain_lower * width) for e in running.events if isinstance(e, Flipped) and e.level == level]
     else:
-        found = [(look.episode, look.gain * width) for look in looks if look.level == level and look.gain is not None]
-    step = max(1, len(found) // CURVE_POINTS)
-    return [[float(episode), float(gain)] for episode, gain in found[::step]]
+        gains = [(look.episode, look.gain * width) for look in looks if look.level == level and look.gain is not None]
+    step = max(1, len(gains) // CURVE_POINTS)
+    return [[float(episode), float(gain)] for episode, gain in gains[::step]]

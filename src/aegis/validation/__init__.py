@@ -1,32 +1,20 @@
 """Validation by simulation: how often bounds exceed the truth, after how many units a gain is certified, plans for a study."""
 
-from aegis.validation.bound_table import BOUNDS, entry_at_looks
 from aegis.validation.bound_traces import crossing, log_wealth_path, wealth_path
 from aegis.validation.bound_validation import (
     SIGNIFICANT,
     BoundRow,
     Validation,
     describe_object,
+    excess_p_value,
     judge_runs,
     make_trial,
     run_validation,
     validate,
 )
-from aegis.validation.coverage_study import (
-    METHODS,
-    ClaimOutcome,
-    Learner,
-    Study,
-    ViolationRate,
-    coverage,
-    excess_p_value,
-    joint_violations,
-    replicate,
-    violation_rates,
-)
 from aegis.validation.planner.plan_result import LevelPlan, Plan, PlanRow
 from aegis.validation.planner.study_plan import plan
-from aegis.validation.replications import RunProgress, Task, drop_cut_line, run_tasks, stored_runs, timed_progress
+from aegis.validation.replications import RunProgress, Task, append_runs, run_tasks, stored_runs, timed_progress
 from aegis.validation.study_candidates import (
     LEARNERS,
     CandidateSource,
@@ -36,10 +24,11 @@ from aegis.validation.study_candidates import (
     NullCandidate,
     named_learner,
 )
-from aegis.validation.study_units import OURS, CertifiedUnits, StudyParticle, our_claims
-from aegis.validation.trial import BoundOutcome, ValidationTrial
+from aegis.validation.study_units import OURS, CertifiedUnits, our_claims
+from aegis.validation.trial import TRUTH_ERRORS, BoundOutcome, ValidationTrial, measured_bounds
 from aegis.validation.truth import (
     COMPARATORS,
+    ORACLE_EPISODES,
     Judge,
     LongRuns,
     Oracle,
@@ -52,20 +41,18 @@ from aegis.validation.truth import (
 )
 
 __all__ = [
-    "BOUNDS",
     "COMPARATORS",
     "LEARNERS",
-    "METHODS",
+    "ORACLE_EPISODES",
     "OURS",
     "SIGNIFICANT",
+    "TRUTH_ERRORS",
     "BoundOutcome",
     "BoundRow",
     "CandidateSource",
     "CertifiedUnits",
-    "ClaimOutcome",
     "FixedCandidate",
     "Judge",
-    "Learner",
     "LearnerSetting",
     "LevelPlan",
     "LongRuns",
@@ -75,37 +62,30 @@ __all__ = [
     "Plan",
     "PlanRow",
     "RunProgress",
-    "Study",
-    "StudyParticle",
     "Task",
     "Truth",
     "Validation",
     "ValidationTrial",
-    "ViolationRate",
     "acting_incumbent",
-    "coverage",
+    "append_runs",
     "crossing",
     "describe_object",
-    "drop_cut_line",
-    "entry_at_looks",
     "excess_p_value",
     "handover_policy",
-    "joint_violations",
     "judge_for",
     "judge_runs",
     "log_wealth_path",
     "make_trial",
+    "measured_bounds",
     "named_learner",
     "our_claims",
     "plan",
     "problem_with_comparator",
-    "replicate",
     "run_tasks",
     "run_validation",
     "runnable_policy",
     "stored_runs",
     "timed_progress",
     "validate",
-    "violation_rates",
     "wealth_path",
 ]

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from aegis.certificate import ClaimEvidence, next_station
-from aegis.evidence import Bound
+from aegis.errors import ModelError, SettingError
+from aegis.evidence import Bound, BoundMethod, BoundPath, UnitSample
 from aegis.ope import CandidateView
 from aegis.problem import Array
 
@@ -36,11 +37,11 @@ def unit_evidence(item: ClaimEvidence, pieces: Sequence[Sequence[Array]]) -> lis
     return [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
 
 
-def log_wealth_path(item: ClaimEvidence, found: Sequence[Array], mean: float) -> Array:
+def log_wealth_path(item: ClaimEvidence, evidence: Sequence[Array], mean: float) -> Array:
     """Return the log wealth `[U]` against `mean` after each unit, from what `unit_evidence` found."""
     paths = [
         _part_path(values, part.kind == "values", grid.bets, grid.log_weights, mean + part.offset)
-        for values, part, grid in zip(found, item.claim.parts, item.grids, strict=True)
+        for values, part, grid in zip(evidence, item.claim.parts, item.grids, strict=True)
     ]
     if not paths:
         return np.zeros(0)
@@ -88,8 +89,8 @@ class LookTrace:
 
     def above(self, mean: float) -> int | None:
         """Return the first number of units looked at where the bound was above `mean`."""
-        found = self.values > mean
-        return int(self.counts[np.argmax(found)]) if found.any() else None
+        above = self.values > mean
+        return int(self.counts[np.argmax(above)]) if above.any() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +99,37 @@ class WealthTrace:
 
     last: Bound
     item: ClaimEvidence
-    found: Sequence[Array]
+    evidence: Sequence[Array]
 
     def above(self, mean: float) -> int | None:
         """Return the first unit after which the bound was above `mean`."""
-        return crossing(log_wealth_path(self.item, self.found, mean), self.last.delta)
+        return crossing(log_wealth_path(self.item, self.evidence, mean), self.last.delta)
+
+
+def trace_bound(method: BoundMethod, sample: UnitSample, counts: Counts) -> LookTrace | None:
+    """Return a bound of the table at these numbers of units; None if it is not defined at the last of them."""
+    if method.sequence:
+        bound = _bound_at(method, sample, int(counts[-1]))
+        return LookTrace(bound, np.arange(1, bound.path.size + 1), bound.path) if isinstance(bound, BoundPath) else None
+    looks = [(int(count), _bound_at(method, sample, int(count))) for count in counts]
+    last = looks[-1][1]
+    if last is None:
+        return None
+    known = [(count, bound.value) for count, bound in looks if bound is not None]
+    return LookTrace(last, np.array([count for count, _ in known]), np.array([value for _, value in known], dtype=np.float64))
+
+
+def _bound_at(method: BoundMethod, sample: UnitSample, count: int) -> Bound | None:
+    try:
+        return method.at(sample, count)
+    except (SettingError, ModelError):  # too few units, or units that do not differ
+        return None
 
 
 def look_counts(units: int, only_end: bool = False) -> Counts:
     """Return the numbers of units that are looked at: 10, 13, 17, ... and all."""
-    found: list[int] = []
+    counts: list[int] = []
     count = 0 if not only_end else units
     while (count := next_station(count)) < units:
-        found.append(count)
-    return np.array([*found, units], dtype=np.int64)
+        counts.append(count)
+    return np.array([*counts, units], dtype=np.int64)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import beta, binomtest
 
 from aegis.certificate import Candidate, code_digest
 from aegis.engine import IN_PROCESS, Engine, parse_engine
@@ -23,7 +24,6 @@ from aegis.errors import AegisError, PolicyError, RefusedError, SettingError
 from aegis.files import write_text
 from aegis.policies import policy_digest
 from aegis.problem import Plant, Policy
-from aegis.validation.coverage_study import excess_p_value, rate_limit
 from aegis.validation.replications import RunProgress, RunRecords, run_tasks
 from aegis.validation.study_candidates import LEARNERS, CandidateSource, FixedCandidate, named_learner
 from aegis.validation.trial import BoundOutcome, ValidationTrial
@@ -31,7 +31,19 @@ from aegis.worlds import World, make_world
 
 SIGNIFICANT = 0.001  # about thirty certificates are tested at once: a sound one is called violated in few validations
 
+CONFIDENT = 0.95
+
 HOLDS, VIOLATED, TOO_FEW = "holds", "violated", "too few runs"
+
+
+def rate_limit(violations: int, runs: int) -> float:
+    """Return the upper 95 % limit of the rate of violations (Clopper and Pearson): no larger one is compatible with so few."""
+    return 1.0 if violations >= runs else float(beta.ppf(CONFIDENT, violations + 1, runs - violations))
+
+
+def excess_p_value(violations: int, runs: int, delta: float) -> float:
+    """Return the p-value of the hypothesis that violations happen with probability at most delta."""
+    return float(binomtest(violations, runs, delta, alternative="greater").pvalue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +53,7 @@ class BoundRow:
     at_end, ever: runs in which it was above the truth, in the end and at any time. nulls: runs in which there was nothing to
     certify; false: those of them in which a gain was certified, ever if the bound holds at any time and in the end otherwise.
     width: median of truth minus bound, scaled. units: median number to a certified gain; infinite if it takes more than there
-    are, None of a value. verdict: of a certificate, None of what is none; 'too few runs' if no number of violations would be too
+    are, None for a value. verdict: of a certificate, else None; 'too few runs' if no number of violations would be too
     many.
     """
 
@@ -75,9 +87,9 @@ class BoundRow:
 
     def plain(self) -> dict[str, Any]:
         """Return plain data; units that are infinite are null."""
-        found = asdict(self)
+        row = asdict(self)
         units = None if self.units is None or math.isinf(self.units) else self.units
-        return found | {"units": units, "wrong_at_most": self.wrong_at_most}
+        return row | {"units": units, "wrong_at_most": self.wrong_at_most}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +110,8 @@ class Validation:
     @property
     def verdict(self) -> str:
         """Return that of all certificates together: the worst of theirs."""
-        found = {row.verdict for row in self.rows}
-        return next((verdict for verdict in (VIOLATED, TOO_FEW) if verdict in found), HOLDS)
+        verdicts = {row.verdict for row in self.rows}
+        return next((verdict for verdict in (VIOLATED, TOO_FEW) if verdict in verdicts), HOLDS)
 
     @property
     def worst(self) -> BoundRow | None:
@@ -129,18 +141,26 @@ class Validation:
         }
 
 
-def judge_runs(found: Mapping[int, RunRecords], delta: float, about: Mapping[str, Any]) -> Validation:
+def judge_runs(records: Mapping[int, RunRecords], delta: float, about: Mapping[str, Any]) -> Validation:
     """Return the rows of all runs; RefusedError if every one was refused."""
-    refused = tuple(f"run {run}: {found[run][0]['refused']}" for run in found if found[run] and "refused" in found[run][0])
+    refused = tuple(
+        f"run {run}: {records[run][0]['refused']}" for run in records if records[run] and "refused" in records[run][0]
+    )
     groups: dict[tuple[str, str], list[BoundOutcome]] = {}
-    for run in found:
-        for item in found[run]:
+    for run in records:
+        for item in records[run]:
             if "refused" not in item:
                 groups.setdefault((item["bound"], item["claim"]), []).append(BoundOutcome(**item))
     if not groups:
         raise RefusedError(refused[0] if refused else "no bound applies to this plant, legacy and candidate")
     rows = [_row(outcomes, delta) for outcomes in groups.values()]
-    return Validation(about, delta, len(found), tuple(sorted(rows, key=lambda row: (not row.certificate, row.claim))), refused)
+    return Validation(
+        about=about,
+        delta=delta,
+        runs=len(records),
+        rows=tuple(sorted(rows, key=lambda row: (not row.certificate, row.claim))),
+        refused=refused,
+    )
 
 
 def _row(outcomes: Sequence[BoundOutcome], delta: float) -> BoundRow:
@@ -154,23 +174,23 @@ def _row(outcomes: Sequence[BoundOutcome], delta: float) -> BoundRow:
     broken = min(ever_p if anytime else at_end_p, false_p) < SIGNIFICANT
     reached = [math.inf if outcome.above is None else outcome.above for outcome in outcomes]
     return BoundRow(
-        first.bound,
-        first.claim,
-        certificate,
-        first.validity,
-        first.label if certificate else next(outcome.label for outcome in outcomes if not outcome.certificate),
-        runs,
-        at_end,
-        at_end_p,
-        ever,
-        ever_p,
-        len(nulls),
-        false,
-        false_p,
-        float(np.median([outcome.truth - outcome.value for outcome in outcomes])),
-        float(np.median([outcome.truth for outcome in outcomes])),
-        median_with_infinity(reached) if first.claim == "gain" else None,
-        _verdict(broken, runs, delta) if certificate else None,
+        bound=first.bound,
+        claim=first.claim,
+        certificate=certificate,
+        validity=first.validity,
+        label=first.label if certificate else next(outcome.label for outcome in outcomes if not outcome.certificate),
+        runs=runs,
+        at_end=at_end,
+        at_end_p=at_end_p,
+        ever=ever,
+        ever_p=ever_p,
+        nulls=len(nulls),
+        false=false,
+        false_p=false_p,
+        width=float(np.median([outcome.truth - outcome.value for outcome in outcomes])),
+        truth=float(np.median([outcome.truth for outcome in outcomes])),
+        units=median_with_infinity(reached) if first.claim == "gain" else None,
+        verdict=_verdict(broken, runs, delta) if certificate else None,
     )
 
 
@@ -214,16 +234,52 @@ def validate(
 ) -> Validation:
     """Measure by replication how often every bound is wrong, how wide it is and when it certifies a gain.
 
-    plant: the name of a world, a world, or any `Plant`. legacy: what the world calls it (`sign:epsilon=0.3`), or a policy.
-    candidate: 'capped', 'greedy' or 'planned', learned anew in every run; 'null', which gains nothing; 'capped:cap=3'; or a
-    policy of your own. scope: the levels that change hands, the innermost if None. Each run simulates `prior` episodes to learn
-    from and `episodes` to certify on; `judged` others tell what the candidate really earns (None: enough of them). comparator:
-    whom gains are over, the 'incumbent' (the legacy without its exploration, where that is known) or the 'logger'.
+    Parameters
+    ----------
+    plant
+        The name of a world, a world, or any `Plant`.
+    legacy
+        A legacy of the world by name, such as `sign:epsilon=0.3`, or a policy.
+    candidate
+        'capped', 'greedy' or 'planned', learned anew in every run; 'null', which gains nothing; 'capped:cap=3'; or a policy.
+    scope
+        The levels that are handed over. None: the innermost.
+    runs
+        The number of replications.
+    episodes
+        Certified episodes in each run.
+    prior
+        Episodes in each run that the candidate is learned from.
+    delta
+        The risk of each bound.
+    judged
+        Episodes that show what the candidate truly earns. None: enough of them.
+    bounds
+        Names of bounds, all if None.
+    out
+        A folder that keeps the runs and the result (`validation.json`). The same call continues where it was interrupted.
+    workers
+        The number of processes.
+    engine
+        `local`, `dask` or `dask://host:port`.
+    seed
+        Of everything. Results depend neither on engine and workers nor on interruptions.
+    comparator
+        Whom gains are over: the 'incumbent' (the legacy without its exploration, where that is known) or the 'logger'.
+    report
+        Receives the runs done, the runs to do and a name.
 
-    out: a folder in which runs are kept, so that the same call goes on where it was interrupted; it also gets the result as
-    validation.json. report: told runs done, runs to do and a name. workers: how many
-    processes. engine: local, dask or dask://host:port. Results depend neither on these nor on interruptions.
-    Raises SettingError, PolicyError, InputError or OutputError for what does not fit, RefusedError if no run could be certified.
+    Returns
+    -------
+    Validation
+        One row for each bound and claim.
+
+    Raises
+    ------
+    SettingError, PolicyError, InputError, OutputError
+        If an argument or the folder does not fit.
+    RefusedError
+        If no run could be certified.
     """
     trial = make_trial(
         plant, legacy, candidate, scope, episodes, prior, delta, bounds, seed, judged=judged, comparator=comparator
@@ -241,10 +297,10 @@ def run_validation(
     report: RunProgress | None = None,
 ) -> Validation:
     """Do the runs of a trial that are missing and judge all of them. words: for plant, legacy and candidate, to be shown."""
-    found = run_tasks({RUNS_NAME: trial}, runs, folder, engine, report)[RUNS_NAME]
+    records = run_tasks({RUNS_NAME: trial}, runs, folder, engine, report)[RUNS_NAME]
     about = {**words, "scope": list(trial.scope), "episodes": trial.episodes, "prior": trial.prior, "seed": trial.seed}
     about["comparator"] = trial.over
-    result = judge_runs(found, trial.delta, about)
+    result = judge_runs(records, trial.delta, about)
     if folder is not None:
         write_text(folder / RESULT_FILE, json.dumps(result.to_json(), indent=1) + "\n")
     return result
@@ -273,17 +329,29 @@ def make_trial(
     levels = running.problem.scope((running.problem.innermost.name,) if scope is None else scope)
     ordered = tuple(name for name in running.problem.names if name in levels)
     identity = f"{_plant_identity(running)}; {_policy_identity(acting)}"
-    asked = None if bounds is None else tuple(bounds)
-    return ValidationTrial(running, acting, learner, identity, ordered, episodes, prior, delta, bounds=asked, seed=seed, **more)
+    names = None if bounds is None else tuple(bounds)
+    return ValidationTrial(
+        plant=running,
+        legacy=acting,
+        learner=learner,
+        identity=identity,
+        scope=ordered,
+        episodes=episodes,
+        prior=prior,
+        delta=delta,
+        bounds=names,
+        seed=seed,
+        **more,
+    )
 
 
-def describe_object(given: object) -> str:
+def describe_object(thing: object) -> str:
     """Return words for a plant, legacy or candidate as it was given."""
-    if isinstance(given, str):
-        return given
-    if isinstance(given, Candidate):
-        return given.reference or given.name
-    return repr(given) if isinstance(given, World) or type(given).__repr__ is not object.__repr__ else type(given).__name__
+    if isinstance(thing, str):
+        return thing
+    if isinstance(thing, Candidate):
+        return thing.reference or thing.name
+    return repr(thing) if isinstance(thing, World) or type(thing).__repr__ is not object.__repr__ else type(thing).__name__
 
 
 def _legacy(plant: Plant, legacy: str | Policy) -> Policy:

@@ -11,51 +11,11 @@ import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from aegis.engine import IN_PROCESS, Engine, map_in_order
 from aegis.errors import InputError, OutputError, SettingError
 from aegis.files import folder_lock, write_text
-
-SHORT = 40  # characters of a setting that are shown; of longer ones it is said only that they differ
-
-
-@runtime_checkable
-class DescribedTask(Protocol):
-    """A task that can say what it is made of."""
-
-    @property
-    def parts(self) -> Mapping[str, str]:
-        """Return everything that its key is a digest of, by name."""
-        ...
-
-
-def write_description(task: object, path: Path) -> None:
-    """Write down what a task is made of beside the file of its runs, if it can tell."""
-    if isinstance(task, DescribedTask):
-        write_text(_description_path(path), json.dumps(dict(task.parts), indent=1) + "\n")
-
-
-def describe_task_differences(task: object, path: Path) -> str:
-    """Return in words what differs between a task and the one whose runs are in a file; empty if nobody can tell."""
-    try:
-        there = json.loads(_description_path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ""
-    if not isinstance(task, DescribedTask) or not isinstance(there, dict):
-        return ""
-    return ", ".join(
-        _describe_difference(name, there.get(name, "-"), part) for name, part in task.parts.items() if there.get(name) != part
-    )
-
-
-def _describe_difference(name: str, there: str, here: str) -> str:
-    return f"{name} ({there} there, {here} now)" if max(len(str(there)), len(here)) <= SHORT else name
-
-
-def _description_path(path: Path) -> Path:
-    return path.with_suffix(".study.json")
-
 
 RunRecords = list[dict[str, Any]]  # what one run gives: plain data
 
@@ -64,8 +24,14 @@ Run = Callable[[int], RunRecords]
 RunProgress = Callable[[int, int, str], None]  # runs done, runs to do, name of the task
 
 
+SHORT = 40  # characters of a setting that a refusal quotes; of longer ones it says only that they differ
+
+
 class Task(Protocol):
-    """What is replicated. With more than one worker it must be picklable."""
+    """What is replicated. With more than one worker it must be picklable.
+
+    A task may have `parts`, everything that its key is a digest of, by name: a refusal then says what differs.
+    """
 
     @property
     def key(self) -> str:
@@ -92,17 +58,17 @@ def run_tasks(
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
         raise SettingError(f"'runs' is a whole number from 1, found {runs!r}")
     with contextlib.nullcontext() if folder is None else folder_lock(folder):
-        found = {name: _resumed(name, task, folder) for name, task in tasks.items()}
-        missing = [(name, run) for name in tasks for run in range(runs) if run not in found[name]]
+        done = {name: _resumed(name, task, folder) for name, task in tasks.items()}
+        missing = [(name, run) for name in tasks for run in range(runs) if run not in done[name]]
         if report is not None and missing:
             report(0, len(missing), missing[0][0])
         for place, (name, run, result) in enumerate(_performed(tasks, missing, engine), 1):
-            found[name][run] = result
+            done[name][run] = result
             if folder is not None:
-                append_runs(name, tasks[name].key, {run: result}, folder)
+                append_runs(name, tasks[name].key, {run: result}, folder, getattr(tasks[name], "parts", None))
             if report is not None:
                 report(place, len(missing), name)
-    return {name: {run: done[run] for run in sorted(done) if run < runs} for name, done in found.items()}
+    return {name: {run: done[run] for run in sorted(done) if run < runs} for name, done in done.items()}
 
 
 def timed_progress(say: Callable[[str], None], every: float = 5.0) -> RunProgress:
@@ -119,35 +85,56 @@ def timed_progress(say: Callable[[str], None], every: float = 5.0) -> RunProgres
     return report
 
 
-def stored_runs(name: str, key: str, folder: Path | None, differs: str = "") -> dict[int, RunRecords]:
+def stored_runs(name: str, key: str, folder: Path | None, parts: Mapping[str, Any] | None = None) -> dict[int, RunRecords]:
     """Return the runs of a task that are in the folder, in the order of their numbers.
 
-    differs: what is to be said if they belong to another one.
+    InputError if they belong to another task. parts: of this task, to say what differs.
     """
-    found: dict[int, RunRecords] = {}
-    path = None if folder is None else folder / runs_file_name(name)
-    for text in path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []:
-        try:
-            line = json.loads(text)
-            study, run, outcomes = line["study"], line["run"], line["outcomes"]
-        except (ValueError, KeyError, TypeError):
-            continue
-        if study != key:
-            what = f": {differs}" if differs else ""
-            raise InputError(f"{path}: holds runs of a study with other settings{what}; move it away and start anew")
-        found[run] = outcomes
-    return {run: found[run] for run in sorted(found)}
+    runs: dict[int, RunRecords] = {}
+    lines = [] if folder is None else _read_lines(folder / runs_file_name(name))
+    for line in lines:
+        if line["study"] != key:
+            differs = _describe_differences(lines[0].get("parts"), parts)
+            raise InputError(
+                f"{Path(folder or '') / runs_file_name(name)}: holds runs of a study with other settings{differs}; move it away "
+                "and start anew"
+            )
+        if isinstance(line.get("run"), int) and isinstance(line.get("outcomes"), list):
+            runs[line["run"]] = line["outcomes"]
+    return {run: runs[run] for run in sorted(runs)}
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a file of runs; a line that is damaged or cut off does not count, and its run is done again."""
+    try:
+        texts = path.read_bytes().splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}; it should be a file of runs") from error
+    lines = []
+    for text in texts:
+        with contextlib.suppress(ValueError):
+            lines.append(json.loads(text))
+    return [line for line in lines if isinstance(line, dict) and "study" in line]
+
+
+def _describe_differences(there: Any, here: Mapping[str, Any] | None) -> str:
+    """Return in words what differs between the parts of two tasks; empty if one of them is not known."""
+    if not isinstance(there, dict) or not here:
+        return ""
+    differing = [(name, there.get(name, "-"), part) for name, part in here.items() if there.get(name) != part]
+    return ": " + ", ".join(
+        f"{name} ({old} there, {new} now)" if max(len(str(old)), len(str(new))) <= SHORT else name for name, old, new in differing
+    )
 
 
 def _resumed(name: str, task: Task, folder: Path | None) -> dict[int, RunRecords]:
     """Return the runs of a task in the folder, without what was cut off; of another task, InputError says what differs."""
     if folder is None:
         return {}
-    path = folder / runs_file_name(name)
-    drop_cut_line(path)
-    found = stored_runs(name, task.key, folder, describe_task_differences(task, path))
-    write_description(task, path)
-    return found
+    drop_cut_line(folder / runs_file_name(name))
+    return stored_runs(name, task.key, folder, getattr(task, "parts", None))
 
 
 def drop_cut_line(path: Path) -> None:
@@ -165,18 +152,24 @@ def drop_cut_line(path: Path) -> None:
     write_text(path, text.decode())
 
 
-def append_runs(name: str, key: str, found: Mapping[int, RunRecords], folder: Path) -> None:
-    """Add runs to the file of a task, one line each."""
+def append_runs(
+    name: str, key: str, runs: Mapping[int, RunRecords], folder: Path, parts: Mapping[str, Any] | None = None
+) -> None:
+    """Add runs to the file of a task, one line each; the first line says what the task is made of."""
     path = folder / runs_file_name(name)
-    lines = "".join(json.dumps({"study": key, "run": run, "outcomes": result}) + "\n" for run, result in found.items())
+    lines: list[dict[str, Any]] = [{"study": key, "run": run, "outcomes": outcomes} for run, outcomes in runs.items()]
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         with path.open("ab+") as file:
-            file.seek(0, 2)
-            whole = file.tell() == 0 or (file.seek(-1, 2) >= 0 and file.read(1) == b"\n")
-            # A line that was cut off must not swallow this one.
-            file.write((lines if whole else "\n" + lines).encode())
+            size = file.seek(0, 2)
+            if not size and parts:
+                lines.insert(0, {"study": key, "parts": dict(parts)})
+            whole = not size or (file.seek(-1, 2) >= 0 and file.read(1) == b"\n")
+            text = "".join(json.dumps(line) + "\n" for line in lines)
+            # A line that was cut off must not swallow the next one.
+            file.write((text if whole else "\n" + text).encode())
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+        raise OutputError(f"cannot write {path}: {error.strerror or error}; what was there before is kept") from error
 
 
 def runs_file_name(name: str) -> str:
@@ -195,7 +188,7 @@ def _performed(
         yield from results
     finally:
         _ready.clear()
-        results.close()  # stops the processes now, not when somebody collects the garbage
+        results.close()  # stops the processes now, not when garbage is collected
 
 
 _ready: dict[str, Run] = {}  # the task this process is at, prepared
@@ -215,7 +208,7 @@ def _check_picklable(tasks: Mapping[str, Task]) -> None:
     for name, task in tasks.items():
         try:
             pickle.dumps(task)
-        except Exception as error:  # whatever the user's objects raise
+        except Exception as error:  # the user's objects may raise anything
             raise SettingError(
                 f"{name}: cannot be sent to other processes ({type(error).__name__}: {error}); define plant, legacy and "
                 "candidate at the top of a module, or use one worker"

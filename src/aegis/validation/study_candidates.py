@@ -67,7 +67,7 @@ class FixedCandidate:
     name: str
 
     def prepare(self, setting: LearnerSetting) -> MakeCandidate:
-        """Return the candidate, whatever the run."""
+        """Return the candidate, the same in every run."""
         return lambda prior, run: self.candidate
 
     def __repr__(self) -> str:
@@ -99,8 +99,8 @@ class NullCandidate:
             turned = TurnedModel(setting.problem, model, share)
             return Candidate(Capped(setting.problem, turned, Logged(setting.problem), self.cap, setting.scope), rewards=model)
 
-        found = candidate(null_share(lambda share: _upper_gain(setting, candidate(share))))
-        return lambda prior, run: found
+        chosen = candidate(null_share(lambda share: _upper_gain(setting, candidate(share))))
+        return lambda prior, run: chosen
 
 
 def null_share(gain: Callable[[float], float]) -> float:
@@ -129,7 +129,7 @@ def null_share(gain: Callable[[float], float]) -> float:
 
 
 def _upper_gain(setting: LearnerSetting, candidate: Candidate) -> float:
-    """Return an upper confidence limit of the true gain; above 0 is better, whatever the goal."""
+    """Return an upper confidence limit of the true gain; above 0 is better for either goal."""
     truth = setting.judge.truth(candidate.policy, setting.scope)
     better = truth.gain if setting.problem.reward.goal == "maximise" else -truth.gain
     return better + SURE * truth.gain_error
@@ -145,8 +145,8 @@ class TurnedModel:
 
     def predict(self, level: str, batch: Batch) -> Array:
         """Return `[n, A]`: the model's prediction, or minus that."""
-        kept = context_hash(self.problem, level, batch) < self.share
-        return np.where(kept[:, None], 1.0, -1.0) * self.model.predict(level, batch)
+        upright = context_hash(self.problem, level, batch) < self.share
+        return np.where(upright[:, None], 1.0, -1.0) * self.model.predict(level, batch)
 
 
 def context_hash(problem: Problem, level: str, batch: Batch) -> Array:
@@ -171,8 +171,8 @@ class LearnedCandidate:
 
         def make(prior: Batch, run: int) -> Candidate:
             source = Source(to_table(prior, setting.problem), setting.problem)
-            found = learn(source, WHOLE_LOG, self.settings, setting.scope, MODELS)
-            return Candidate(found.policy, rewards=found.rewards)
+            learned = learn(source, WHOLE_LOG, self.settings, setting.scope, MODELS)
+            return Candidate(learned.policy, rewards=learned.rewards)
 
         return make
 

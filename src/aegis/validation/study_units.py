@@ -10,8 +10,19 @@ import numpy as np
 
 from aegis.certificate import Candidate, Claim, ClaimEvidence, Request, declare_claims, fit_models, place_grid
 from aegis.evidence import Bound
-from aegis.ope import CandidateView, ClusterUnits, Comparator, Measure, RewardModels, plain_gains, plain_values, reward_measure
-from aegis.problem import AnyArray, Array, Batch, Policy, Problem, Scope
+from aegis.ope import (
+    CandidateView,
+    ClusterUnits,
+    Comparator,
+    Measure,
+    ParticlePolicy,
+    RewardModels,
+    plain_gains,
+    plain_values,
+    reward_measure,
+)
+from aegis.policies import TargetColumns, problem_of
+from aegis.problem import AnyArray, Array, Batch, Problem, Scope
 from aegis.validation.bound_traces import WealthTrace, unit_evidence
 
 OURS = {"water-filled": "auto", "doubly robust": "robust", "plain": "plain"}  # by the name shown, the method of `certify`
@@ -65,7 +76,7 @@ class CertifiedUnits:
         views = self._views[side]
         if particle is not None:
             views = [
-                CandidateView(self.problem, view.batch, StudyParticle(view, particle), RewardModels(), self.comparator)
+                CandidateView(self.problem, view.batch, ParticlePolicy(view, particle), RewardModels(), self.comparator)
                 for view in views
             ]
         episodes = np.concatenate([compute(view, self.scope, self.measure) for view in views]) + base
@@ -73,13 +84,13 @@ class CertifiedUnits:
 
     def weights(self) -> Array:
         """Return the largest weight in each certified unit, `[U]`."""
-        found: list[Array] = []
+        parts: list[Array] = []
         for view in self._views["rest"]:
             largest = np.zeros(len(view.batch))
             owner = np.arange(len(view.batch)) if view.level is None else view.batch.episode_of(view.level)
             np.maximum.at(largest, owner, view.node_weights(self.scope))
-            found.append(largest)
-        episodes = np.concatenate(found)
+            parts.append(largest)
+        episodes = np.concatenate(parts)
         if self.rest.cluster is None:
             return episodes
         ids, place = np.unique(self.rest.cluster, return_inverse=True)  # the order in which `Clusters` gives units
@@ -96,27 +107,6 @@ class CertifiedUnits:
         pieces = min(len(batch), math.ceil(rows * policy.weights.size / AT_ONCE))
         parts = [batch] if pieces == 1 else [batch.take_episodes(p) for p in np.array_split(np.arange(len(batch)), pieces)]
         return [CandidateView(self.problem, part, policy, self._models, self.comparator) for part in parts]
-
-
-@dataclass(frozen=True, slots=True)
-class StudyParticle:
-    """One particle of a policy as a policy of its own."""
-
-    policy: Policy
-    number: int
-
-    @property
-    def weights(self) -> Array:
-        """Return `[1]`."""
-        return np.ones(1)
-
-    def taken(self, level: str, batch: Batch) -> Array:
-        """Return `[1, n]`."""
-        return self.policy.taken(level, batch)[self.number : self.number + 1]
-
-    def full(self, level: str, batch: Batch) -> Array:
-        """Return `[1, n, A]`."""
-        return self.policy.full(level, batch)[self.number : self.number + 1]
 
 
 def our_claims(
@@ -141,14 +131,18 @@ def _is_method(name: str, claim: Claim) -> bool:
 def _trace(name: str, item: ClaimEvidence, views: Sequence[CandidateView]) -> WealthTrace:
     """Return the bound at the end and the units behind it."""
     (low, high), delta = item.claim.bracket, item.claim.delta
-    found = [item.compute(view) for view in views]
-    for values, view in zip(found, views, strict=True):
+    evidence = [item.compute(view) for view in views]
+    for values, view in zip(evidence, views, strict=True):
         item.add(values, view.batch.cluster)
     item.close()
     blend = item.blend
     value, count = (low, 0) if blend is None else (blend.lower(delta, low, high), blend.count)
     met = ("propensities are those of the log", "bets and models were fixed on prior units")
-    return WealthTrace(Bound(name, value, delta, count, "anytime", met, ()), item, unit_evidence(item, found))
+    return WealthTrace(
+        Bound(method=name, value=value, delta=delta, units=count, validity="anytime", met=met, unmet=()),
+        item,
+        unit_evidence(item, evidence),
+    )
 
 
 def _unit_values(problem: Problem, episodes: Array, cluster: AnyArray | None, base: float) -> Array:
@@ -158,3 +152,27 @@ def _unit_values(problem: Problem, episodes: Array, cluster: AnyArray | None, ba
     clusters = ClusterUnits(np.full(1, base), problem.cluster_most, problem.cluster_name)
     clusters.add(cluster, episodes[:, None])
     return clusters.units()[:, 0]
+
+
+def declared_largest(candidate: Candidate, scope: Sequence[str], prior: Batch) -> float:
+    """Return B, a limit of the weights, fixed without the certified units.
+
+    By level the candidate's cap, or one over the smallest probability the legacy gave to anything in the prior log if that is
+    less; the product over the levels of the scope. It is a limit for certain where caps decide, and where exploration puts a
+    floor under the legacy's probabilities that the prior log has met. Where actions are an interval, a smoothed candidate has a
+    density of at most one over the bandwidth, the length of the shortest window.
+    """
+    limits = []
+    for name in scope:
+        table = prior.levels[name]
+        chances = table.mu_taken if table.mu_full is None else table.mu_full
+        most = 1.0 if table.value is None else _largest_density(candidate, name)
+        limits.append(min(candidate.cap(name), most * (1.0 + 1e-9) / float(chances[chances > 0].min())))
+    return math.prod(limits)
+
+
+def _largest_density(candidate: Candidate, level: str) -> float:
+    """Return the largest density of a smoothed candidate at a level; infinite if it is known by columns."""
+    if isinstance(candidate.policy, TargetColumns):
+        return math.inf
+    return 1.0 / float(problem_of(candidate.policy).level(level).actions.bandwidth or 0.0)

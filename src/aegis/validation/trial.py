@@ -12,22 +12,22 @@ import numpy as np
 
 from aegis.certificate import Candidate, margin_of
 from aegis.errors import RefusedError, SettingError, check_choice
-from aegis.evidence import check_delta
+from aegis.evidence import BOUNDS, PublishedSample, Quantity, UnitSample, check_delta
 from aegis.files import json_digest
 from aegis.ope import Measure, reward_measure
 from aegis.problem import Batch, Plant, Policy, Problem, Scope
 from aegis.rng import stream
-from aegis.validation.bound_table import BOUNDS, BoundSample, declared_largest
-from aegis.validation.bound_traces import Trace, look_counts
-from aegis.validation.coverage_study import TRUTH_ERRORS
+from aegis.validation.bound_traces import Trace, look_counts, trace_bound
 from aegis.validation.replications import RunRecords
 from aegis.validation.study_candidates import CandidateSource, LearnerSetting
-from aegis.validation.study_units import OURS, CertifiedUnits, our_claims
+from aegis.validation.study_units import OURS, CertifiedUnits, declared_largest, our_claims
 from aegis.validation.truth import Judge, Truth, acting_incumbent, comparator_phrase, judge_for, problem_with_comparator
 from aegis.version import __version__
 from aegis.worlds import World
 
-BOUNDED_CLAIMS = ("gain", "value")
+BOUNDED_CLAIMS: tuple[Quantity, ...] = ("gain", "value")
+TRUTH_ERRORS = 2.0  # standard errors of the truth that count against a bound
+RESAMPLES = 1000  # of a bootstrap, at each look
 # Episodes behind a truth, and how many for each that is certified: its doubt, which counts against bounds, must not show.
 WITH_EQUATIONS, BY_REWARDS, TIMES = 10_000, 20_000, 40
 
@@ -76,7 +76,7 @@ class ValidationTrial:
     delta: float = 0.05
     judged: int | None = None
     bounds: tuple[str, ...] | None = None
-    claims: tuple[str, ...] = BOUNDED_CLAIMS
+    claims: tuple[Quantity, ...] = BOUNDED_CLAIMS
     only_end: bool = False
     seed: int = 1
     comparator: str = "incumbent"
@@ -91,12 +91,12 @@ class ValidationTrial:
         if not self.plant.problem.scope(self.scope):
             raise SettingError(f"a scope names at least one level of {', '.join(self.plant.problem.names)}")
         for name in self.bounds or ():
-            check_choice(name, (*OURS, *BOUNDS), "bound")
+            check_choice(name, (*OURS, *measured_bounds()), "bound")
         for name in self.claims:
             check_choice(name, BOUNDED_CLAIMS, "claim")
         reward_measure(self.plant.problem)  # refuses a reward without a range
         object.__setattr__(self, "problem", problem_with_comparator(self.plant.problem, self.legacy, self.comparator))
-        object.__setattr__(self, "_names", self.bounds or (*OURS, *BOUNDS))
+        object.__setattr__(self, "_names", self.bounds or (*OURS, *measured_bounds()))
 
     @property
     def judging(self) -> int:
@@ -119,7 +119,7 @@ class ValidationTrial:
     @property
     def parts(self) -> dict[str, str]:
         """Return everything that the key is a digest of, in words, so that a refusal can say what differs."""
-        plant, _, legacy = self.identity.rpartition("; ")  # a policy is told by digests and names, which have no such sign
+        plant, _, legacy = self.identity.rpartition("; ")  # digests and names of policies have no such sign
         return {
             "version": __version__,
             "plant": plant,
@@ -140,7 +140,11 @@ class ValidationTrial:
     def prepare(self) -> Callable[[int], RunRecords]:
         """Return what does one run: the outcomes of all bounds as plain data, or why the run was refused."""
         judge = judge_for(self.plant, self.legacy, self.judging, acting_incumbent(self.problem, self.legacy))
-        make = self.learner.prepare(LearnerSetting(self.plant, self.legacy, self.scope, judge, self.seed, self.problem))
+        make = self.learner.prepare(
+            LearnerSetting(
+                plant=self.plant, legacy=self.legacy, scope=self.scope, judge=judge, seed=self.seed, stated=self.problem
+            )
+        )
         truths = _Truths(judge, self.scope)
 
         def run(number: int) -> RunRecords:
@@ -159,20 +163,21 @@ class ValidationTrial:
         problem, scope = self.problem, Scope(self.scope)
         ours = [name for name in OURS if name in self._names]
         claims = our_claims(problem, candidate, scope, rest.take_episodes(np.arange(2)), self.delta, ours, self.claims)
-        certified = CertifiedUnits(problem, candidate, scope, prior, rest, claims)
+        certified = CertifiedUnits(problem=problem, candidate=candidate, scope=scope, prior=prior, rest=rest, claims=claims)
         margin = margin_of(problem, scope) / certified.measure.width
         gain, doubt = _gain(certified.measure, truth), TRUTH_ERRORS * truth.gain_error / certified.measure.width
         null = gain + doubt <= margin
         for name, claim, trace in certified.traces():
             yield self._outcome(name, claim.what, trace, certified.measure, truth, margin, null)
-        others = [name for name in BOUNDS if name in self._names]
+        others = [name for name in measured_bounds() if name in self._names]
         # Without a bound of mu / nu plain gains have no lower limit, which all other bounds need.
         for what in [what for what in self.claims if others and (what == "value" or certified.ratio is not None)]:
             sample = self._sample(certified, what, number)
+            counts = look_counts(sample.values.size, self.only_end)
             for name in others:
-                trace_or_none = BOUNDS[name].trace(sample) if what in BOUNDS[name].claims else None
-                if trace_or_none is not None:
-                    yield self._outcome(name, what, trace_or_none, certified.measure, truth, margin, null)
+                bound = trace_bound(BOUNDS[name], sample, counts) if what in BOUNDS[name].claims else None
+                if bound is not None:
+                    yield self._outcome(name, what, bound, certified.measure, truth, margin, null)
 
     def _outcome(
         self, name: str, what: str, trace: Trace, measure: Measure, truth: Truth, margin: float, null: bool
@@ -184,39 +189,52 @@ class ValidationTrial:
         last = trace.last
         at_end = last.value > exact - doubt
         return BoundOutcome(
-            name,
-            what,
-            last.certificate,
-            last.validity,
-            last.label,
-            last.units,
-            last.value,
-            exact,
-            at_end,
-            at_end if self.only_end else at_end or trace.above(exact - doubt) is not None,
-            None if self.only_end or what != "gain" else trace.above(margin),
-            what == "gain" and last.value > margin,
-            null,
+            bound=name,
+            claim=what,
+            certificate=last.certificate,
+            validity=last.validity,
+            label=last.label,
+            units=last.units,
+            value=last.value,
+            truth=exact,
+            at_end=at_end,
+            ever=at_end if self.only_end else at_end or trace.above(exact - doubt) is not None,
+            above=None if self.only_end or what != "gain" else trace.above(margin),
+            ends_above=what == "gain" and last.value > margin,
+            null=null,
         )
 
-    def _sample(self, certified: CertifiedUnits, what: str, number: int) -> BoundSample:
+    def _sample(self, certified: CertifiedUnits, what: Quantity, number: int) -> UnitSample:
         values, shares = certified.plain(what), certified.candidate.policy.weights
         members = [values] if shares.size == 1 else [certified.plain(what, particle=n) for n in range(shares.size)]
-        return BoundSample(
-            what,
-            values,
-            certified.plain("value"),
-            certified.weights(),
-            np.stack(members, axis=1),
-            shares,
-            certified.plain(what, "prior"),
-            certified.plain("value", "prior"),
-            declared_largest(certified.candidate, self.scope, certified.prior),
-            self.delta,
-            look_counts(values.size, self.only_end),
-            stream(self.seed, "bounds", number),
-            certified.ratio or 1.0,
+        earned, ratio = certified.plain("value"), certified.ratio or 1.0
+        largest = declared_largest(certified.candidate, self.scope, certified.prior)
+        shift = ratio if what == "gain" else 0.0
+        least = 1.0 if what == "gain" and ratio == 1.0 else 0.0  # u = 1 without exploration; with it u may be 0
+        return UnitSample(
+            what=what,
+            values=values,
+            particles=np.stack(members, axis=1),
+            shares=shares,
+            delta=self.delta,
+            rng=stream(self.seed, "bounds", number),
+            published=PublishedSample(
+                earned=earned,
+                legacy=earned - values,
+                peaks=certified.weights(),
+                largest=largest,
+                prior=certified.plain("value", "prior"),
+            ),
+            shift=shift,
+            prior=certified.plain(what, "prior"),
+            range=(-shift, largest - least),
+            resamples=RESAMPLES,
         )
+
+
+def measured_bounds() -> list[str]:
+    """Return the bounds of the table that are validated."""
+    return [name for name, method in BOUNDS.items() if "validate" in method.commands]
 
 
 @dataclass(slots=True)
@@ -234,5 +252,5 @@ class _Truths:
 
 
 def _gain(measure: Measure, truth: Truth) -> float:
-    """Return the scaled true gain; above 0 is better, whatever the goal."""
+    """Return the scaled true gain; above 0 is better for either goal."""
     return (truth.gain if measure.goal == "maximise" else -truth.gain) / measure.width

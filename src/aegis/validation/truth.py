@@ -39,8 +39,8 @@ def runnable_policy(policy: Policy, legacy: Policy) -> Policy:
     if isinstance(policy, StatedIncumbent):  # at a level where none is stated it is the policy that wrote the log
         return Hybrid(policy.problem, policy.levels, policy, legacy)
     if isinstance(policy, Floored):
-        new, kept = runnable_policy(policy.new, legacy), runnable_policy(policy.legacy, legacy)
-        return Floored(policy.problem, new, kept, policy.share, policy.levels)
+        new, base = runnable_policy(policy.new, legacy), runnable_policy(policy.legacy, legacy)
+        return Floored(policy.problem, new, base, policy.share, policy.levels)
     if isinstance(policy, Hybrid):
         return Hybrid(policy.problem, policy.scope, runnable_policy(policy.new, legacy), runnable_policy(policy.legacy, legacy))
     if isinstance(policy, Mixture):
@@ -157,13 +157,15 @@ class Oracle:
         value = float(own.mean()) if direct <= common else self.legacy_value + float(paired.mean())
         error = min(direct, common)
         if self.incumbent is None:
-            return Truth(value, value - self.legacy_value, error, error)  # the legacy's value is exact
+            return Truth(
+                value=value, gain=value - self.legacy_value, error=error, gain_error=error
+            )  # the legacy's value is exact
         # A candidate that asks the log is asked as if the legacy wrote it, also where the incumbent acts elsewhere.
         if self.others:
             acting_there = runnable_policy(candidate, self.legacy)
             own = self._means(Hybrid(self.world.problem, levels, acting_there, self.incumbent))
         difference = own - self._comparator(self.incumbent, levels)
-        return Truth(value, float(difference.mean()), error, float(difference.std()) / root)
+        return Truth(value=value, gain=float(difference.mean()), error=error, gain_error=float(difference.std()) / root)
 
     def compared_value(self, scope: Iterable[str]) -> float:
         """Return the exact value of the comparator at `scope` with the legacy elsewhere."""
@@ -262,7 +264,7 @@ class LongRuns:
         own, base = self._units(handover_policy(self.plant.problem, candidate, self.legacy, levels)), self._comparator(levels)
         value, error = float(own.mean()), _error(own)
         gain_error = _error(own - base) if own.size == base.size else math.hypot(error, _error(base))
-        return Truth(value, value - float(base.mean()), error, gain_error)
+        return Truth(value=value, gain=value - float(base.mean()), error=error, gain_error=gain_error)
 
     def _comparator(self, scope: Scope) -> Array:
         """Return the units `[U]` of the comparator at a scope; found once."""

@@ -18,6 +18,12 @@ holds. false: runs in which a gain was certified, of those without one. width: m
 [0, 1]. units: median number to a certified gain. *: a promise for one number of units; 'ever' does not count against it."""
 
 
+def _bound_names() -> tuple[str, ...]:
+    from aegis.validation import OURS, measured_bounds
+
+    return (*OURS, *measured_bounds())
+
+
 @click.command("validate")
 @options.word_option("--world", "world", "{words}.", default="additive", show_default=True)
 @options.plant
@@ -45,7 +51,9 @@ holds. false: runs in which a gain was certified, of those without one. width: m
     show_default=True,
     help="Whom gains are over: the legacy without its exploration, where that is known, or the policy that writes the log.",
 )
-@options.repeated_option("--bound bounds", "NAME", "Only this bound, as the table calls it; repeatable.")
+@options.repeated_option(
+    "--bound bounds", "NAME", "Only this bound, as the table calls it; repeatable.", type=options.CompletedWord(_bound_names)
+)
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
 @options.engine
 @options.path_option("--out", "FOLDER", "Keeps runs, to go on from, and validation.json.")

@@ -25,8 +25,8 @@ class HypotheticalStudy:
     """Decisions of one level, a logging policy, a candidate and the incumbent that it is compared with, and a world that answers.
 
     logging, candidate, comparator `[n, A]`: distributions. control `[n, A]`: the prediction in [0, 1] that the bets use. mean
-    `[n, A]`: what an action earns in the world on average. residual `[n]`: by how much a reward differs from that, whatever
-    the action. largest: T_max of the candidate. pool: from factors of decisions `[n, J]` to those of the units they belong to
+    `[n, A]`: what an action earns in the world on average. residual `[n]`: by how much a reward differs from that, under every
+    action. largest: T_max of the candidate. pool: from factors of decisions `[n, J]` to those of the units they belong to
     `[U, J]`; a unit in which nothing is at stake has the factor 1.
     """
 
@@ -61,14 +61,14 @@ class HypotheticalStudy:
         # Levels do not depend on what is drawn: they are found once, and not as often as `water_filled` would.
         level = np.where(target >= 0, water_levels(kappa, self.logging, target), np.nan)
         chances = np.cumsum(self.logging, axis=1)
-        found = []
+        parts = []
         for _ in range(repeats):
             action = (chances <= rng.random(len(rows))[:, None] * chances[:, -1:]).sum(axis=1)
             reward = np.clip(self.mean[rows, action] + self.residual, 0.0, 1.0)
             earned = up[rows, action] * reward + down[rows, action] * (1.0 - reward)
             stake = np.maximum(level - kappa[rows, action][:, None], 0.0) + earned[:, None]
-            found.append(self.pool(FLOOR + bets * stake))
-        return np.concatenate(found)
+            parts.append(self.pool(FLOOR + bets * stake))
+        return np.concatenate(parts)
 
     def expected(self, bets: Array) -> Array:
         """Return the mean `[J]` of a unit's factor under each bet, which needs no simulation: one plus bet times gain."""
@@ -124,11 +124,11 @@ def simulate_growth(plays: tuple[HypotheticalStudy, ...], margin: float, prior: 
     weights = np.full((len(grids), bets.size), -np.inf)
     for row, grid in zip(weights, grids, strict=True):
         row[: grid.bets.size] = grid.log_weights
-    found = []
+    logs = []
     for play in plays:
         factors = play.factors(bets, _repeats(play, CELLS // (play.logging.shape[1] * bets.size)), rng)
-        found.append(np.log(factors) + _correction(factors, play.expected(bets)))
-    return Growth(np.concatenate(found) - np.log1p(bets * margin), bets, weights)
+        logs.append(np.log(factors) + _correction(factors, play.expected(bets)))
+    return Growth(np.concatenate(logs) - np.log1p(bets * margin), bets, weights)
 
 
 def placed_grids(plays: tuple[HypotheticalStudy, ...], margin: float, prior: int, rng: np.random.Generator) -> tuple[Grid, ...]:
@@ -138,11 +138,11 @@ def placed_grids(plays: tuple[HypotheticalStudy, ...], margin: float, prior: int
     has not seen, and are wide enough as they are.
     """
     largest = plays[0].largest
-    found = []
+    parts = []
     for play in plays:
         repeats = min(-(-PLACING_UNITS // (len(plays) * play.units)), MOST_REPEATS)
-        found.append(play.factors(gain_bets(largest), repeats, rng))
-    factors = np.concatenate(found)
+        parts.append(play.factors(gain_bets(largest), repeats, rng))
+    factors = np.concatenate(parts)
     draws = rng.integers(len(factors), size=(PLACINGS, min(prior, MOST_PRIOR)))
     return tuple(place_gain_grid(largest, factors[drawn], margin) for drawn in draws)
 
@@ -180,10 +180,10 @@ def crossing_times(growth: Growth, delta: float, rng: np.random.Generator, paths
     """
     alive = np.isfinite(growth.logs).all(axis=0)  # a bet that some unit kills is dead sooner or later
     logs, grids = growth.logs[:, alive], growth.log_weights[:, alive]
-    found = np.full(paths, np.inf)
+    times = np.full(paths, np.inf)
     expected = _expected(logs, grids, delta)
     if not math.isfinite(expected):
-        return found
+        return times
     step = max(1, math.ceil(expected / STATIONS))
     threshold = math.log(1.0 / delta)
     wealth = np.zeros((paths, logs.shape[1]))
@@ -196,11 +196,11 @@ def crossing_times(growth: Growth, delta: float, rng: np.random.Generator, paths
         total = wealth[open_paths, None, :] + np.cumsum(grown, axis=1)
         reached = _log_wealth(total + weights[open_paths, None, :]) >= threshold
         crossed = reached.any(axis=1)
-        found[open_paths[crossed]] = (done + 1 + np.argmax(reached[crossed], axis=1)) * step
+        times[open_paths[crossed]] = (done + 1 + np.argmax(reached[crossed], axis=1)) * step
         wealth[open_paths] = total[:, -1]
         open_paths = open_paths[~crossed]
         done += AT_ONCE
-    return found
+    return times
 
 
 def _log_wealth(logs: Array) -> Array:
@@ -262,21 +262,23 @@ def forecast_row(
     """
     gain = float(np.mean([play.gain for play in plays]))
     if not any(play.moved > 0 for play in plays):
-        return PlanRow(explore, cap, None, None, gain * width, why=NOTHING)
+        return PlanRow(explore=explore, cap=cap, episodes=None, likely=None, gain=gain * width, why=NOTHING)
     if gain <= margin:
-        return PlanRow(explore, cap, None, None, gain * width, why=NO_GAIN)
+        return PlanRow(explore=explore, cap=cap, episodes=None, likely=None, gain=gain * width, why=NO_GAIN)
     # One stream for all rows: they differ by what is compared, not by luck.
-    found = simulate_growth(plays, margin, prior, stream(seed, "plan", "units"))
-    reached = np.sort(crossing_times(found, delta, stream(seed, "plan", "paths")))
-    least = _least(found.bets, gain, margin, delta)
+    growth = simulate_growth(plays, margin, prior, stream(seed, "plan", "units"))
+    reached = np.sort(crossing_times(growth, delta, stream(seed, "plan", "paths")))
+    least = _least(growth.bets, gain, margin, delta)
     half, likely = (_at(reached, share, least) for share in (0.5, LIKELY))
-    return PlanRow(explore, cap, half, likely, gain * width, why=NO_GROWTH if half is None else "")
+    return PlanRow(
+        explore=explore, cap=cap, episodes=half, likely=likely, gain=gain * width, why=NO_GROWTH if half is None else ""
+    )
 
 
 def _at(reached: np.ndarray, share: float, least: float) -> int | None:
     """Return by when a share of the sorted paths has crossed; None if they never do."""
-    found = float(reached[min(math.ceil(share * reached.size), reached.size) - 1])
-    return math.ceil(max(found, least)) if math.isfinite(found) else None
+    units = float(reached[min(math.ceil(share * reached.size), reached.size) - 1])
+    return math.ceil(max(units, least)) if math.isfinite(units) else None
 
 
 def _least(bets: np.ndarray, gain: float, margin: float, delta: float) -> float:

@@ -76,9 +76,27 @@ def study_from_guess(
         return np.asarray(values.reshape(units, decisions, -1).mean(axis=1))
 
     if explore == 1.0:  # a uniform legacy has no action of its own
-        return HypotheticalStudy(logging, candidate, mean, mean, residual, 1.0 - 1.0 / limit, pool, logging)
+        return HypotheticalStudy(
+            logging=logging,
+            candidate=candidate,
+            control=mean,
+            mean=mean,
+            residual=residual,
+            largest=1.0 - 1.0 / limit,
+            pool=pool,
+            comparator=logging,
+        )
     incumbent = (np.arange(actions) == own[:, None]).astype(np.float64)
-    return HypotheticalStudy(logging, candidate, mean, mean, residual, capped_variation(limit, explore), pool, incumbent)
+    return HypotheticalStudy(
+        logging=logging,
+        candidate=candidate,
+        control=mean,
+        mean=mean,
+        residual=residual,
+        largest=capped_variation(limit, explore),
+        pool=pool,
+        comparator=incumbent,
+    )
 
 
 def own_chances(scores: Array, place: float) -> Array:
@@ -101,12 +119,12 @@ def _tilted(scores: Array, tilt: float) -> Array:
 
 MIDDLE = 0.5
 
-PRIOR_UNITS = 100  # that bets are placed on, where nobody has logged any
+PRIOR_UNITS = 100  # that bets are placed on, without a log
 
 
 @dataclass(frozen=True, slots=True)
 class KnownLevel:
-    """What is known of a level where nobody guesses it, scaled to [0, 1]: what the legacy earns, how rewards vary, decisions.
+    """What is known of a level where the guess is silent, scaled to [0, 1]: what the legacy earns, how rewards vary, decisions.
 
     typical: None if it is not known; the middle of the range then stands for it. spread: of all rewards in a log, in which the
     differences between contexts are contained, or a share of the range with the allowance for these. units: that bets are placed
@@ -128,11 +146,22 @@ def plan_from_guess(
     measure: Measure,
     notes: tuple[str, ...] = (),
     deterministic: bool = False,
-    told: Callable[[], None] = lambda: None,
+    count_row: Callable[[], None] = lambda: None,
 ) -> LevelPlan:
-    """Return the plan; SettingError if the gain is larger than the range or does not exceed the margin. told: after every row."""
+    """Return the plan; SettingError if the gain is larger than the range or does not exceed the margin.
+
+    count_row: called after every row.
+    """
     if level.actions.continuous:
-        return LevelPlan(level.name, "guess", False, (), False, None, (interval_note(level.name),))
+        return LevelPlan(
+            level=level.name,
+            source="guess",
+            deterministic=False,
+            rows=(),
+            cost_known=False,
+            within=None,
+            notes=(interval_note(level.name),),
+        )
     width = measure.width
     gain, loss = _checked_gain(level, guess, width, measure.goal), guess.loss or 0.0
     typical = known.typical if guess.typical is None else _checked_typical(guess.typical, measure)
@@ -147,12 +176,20 @@ def plan_from_guess(
         centre = MIDDLE if typical is None else typical
         play = study_from_guess(level.actions.count, rate, cap, gain / width, loss / width, spread, centre, decisions, rng)
         row = forecast_row((play,), rate, cap, level.margin / width, delta, width, known.units, settings.seed)
-        told()
+        count_row()
         return replace(row, cost=rate * lost)
 
     rows = rows_by_rate_and_cap(evaluate, exploration_rates(level, settings), settings.caps)
     within = None if settings.within is None else smallest_sufficient_rate(evaluate, rows, settings.within, settings.caps)
-    return LevelPlan(level.name, "guess", deterministic, rows, guess.loss is not None, within, notes)
+    return LevelPlan(
+        level=level.name,
+        source="guess",
+        deterministic=deterministic,
+        rows=rows,
+        cost_known=guess.loss is not None,
+        within=within,
+        notes=notes,
+    )
 
 
 def interval_note(level: str) -> str:

@@ -173,7 +173,16 @@ class PilotLevel:
         candidate, comparator = half.candidate(logging, limit), half.comparator(explore)
         largest = half.largest(explore, limit)
         world = self._world(half)
-        return HypotheticalStudy(logging, candidate, half.control, world, half.residual, largest, half.pool, comparator)
+        return HypotheticalStudy(
+            logging=logging,
+            candidate=candidate,
+            control=half.control,
+            mean=world,
+            residual=half.residual,
+            largest=largest,
+            pool=half.pool,
+            comparator=comparator,
+        )
 
     def _world(self, half: PilotHalf) -> Array:
         middle = (half.behaviour.logged * half.mean).sum(axis=1, keepdims=True)
@@ -207,7 +216,7 @@ def make_pilot_level(
     batches: tuple[Batch, Batch],
     models: tuple[RewardModels, RewardModels],
     level: str,
-    given: Candidate | None,
+    candidate: Candidate | None,
 ) -> PilotLevel | None:
     """Return what the pilot tells about a level; None if the log does not hold the legacy's whole distribution there.
 
@@ -216,18 +225,18 @@ def make_pilot_level(
     halves = []
     for place, batch in enumerate(batches):
         some = first_decisions(batch, level, min(MOST_DECISIONS, MOST_CELLS // problem.level(level).actions.count))
-        found = _make_half(problem, measure, some, models[1 - place], models[place], level, given)
-        if found is None:
+        half = _make_half(problem, measure, some, models[1 - place], models[place], level, candidate)
+        if half is None:
             return None
-        halves.append(found)
+        halves.append(half)
     plug_in, robust = (np.concatenate(values) for values in zip(*[half.estimates() for half in halves], strict=True))
     modelled, estimated = float(plug_in.mean()), float(robust.mean())
     error = float(robust.std(ddof=1)) / math.sqrt(robust.size)
     shrink = 0.0 if modelled <= 0 else min(max((estimated - CAUTION * error) / modelled, 0.0), 1.0)
     caps = None
-    if halves[0].fixed is not None and given is not None:
-        caps = (cap_of(given.policy, level),)
-    return PilotLevel(tuple(halves), caps, shrink, modelled, estimated, error)
+    if halves[0].fixed is not None and candidate is not None:
+        caps = (cap_of(candidate.policy, level),)
+    return PilotLevel(halves=tuple(halves), caps=caps, shrink=shrink, plug_in=modelled, robust=estimated, error=error)
 
 
 def _make_half(
@@ -237,32 +246,44 @@ def _make_half(
     learned: RewardModels,
     judging: RewardModels,
     level: str,
-    given: Candidate | None,
+    candidate: Candidate | None,
 ) -> PilotHalf | None:
     table = batch.levels[level]
     behaviour = LegacyBehaviour.of(table, problem.level(level).actions.count)
     if behaviour is None:
         return None
-    if given is not None and given.rewards is not None:
-        learned = RewardModels({measure.column: given.rewards}, learned.guess)
+    if candidate is not None and candidate.rewards is not None:
+        learned = RewardModels({measure.column: candidate.rewards}, learned.guess)
     view = CandidateView(problem, batch, Logged(problem), learned)
     control = view.predicted(measure, level)
     mean = CandidateView(problem, batch, Logged(problem), judging).predicted(measure, level)
-    seen = view.subtree(measure, level)
-    reward = (seen.low + seen.high) / 2  # missing rewards: the middle of what they may be
+    rewards = view.subtree(measure, level)
+    reward = (rewards.low + rewards.high) / 2  # missing rewards: the middle of what they may be
     scores, fixed = control, None
-    if given is not None:
-        if isinstance(given.policy, Capped):
-            scores = measure.scaled(given.policy.model.predict(level, batch))
+    if candidate is not None:
+        if isinstance(candidate.policy, Capped):
+            scores = measure.scaled(candidate.policy.model.predict(level, batch))
         else:
-            fixed = path_full(given.policy, level, batch, Scope(level))
+            fixed = path_full(candidate.policy, level, batch, Scope(level))
     residual = reward - control[np.arange(len(table)), table.action]
     comparator = Comparator.of(problem)
     incumbent = None
     if comparator.policy is not None and level in comparator.levels:
         incumbent = path_full(comparator.policy, level, batch)
     pool, rate = _pool(problem, batch, level), comparator.rates.get(level)
-    return PilotHalf(behaviour, scores, fixed, control, mean, residual, table.action, reward, pool, incumbent, rate)
+    return PilotHalf(
+        behaviour=behaviour,
+        scores=scores,
+        fixed=fixed,
+        control=control,
+        mean=mean,
+        residual=residual,
+        action=table.action,
+        reward=reward,
+        pool=pool,
+        incumbent=incumbent,
+        rate=rate,
+    )
 
 
 def _pool(problem: Problem, batch: Batch, level: str) -> Pool:

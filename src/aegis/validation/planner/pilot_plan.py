@@ -36,15 +36,15 @@ from aegis.validation.planner.plan_settings import PlanGuess, PlanSettings
 NOTABLE = 0.05  # share of the modelled differences from which it is said that it was taken off
 
 
-def no_gain_note(level: str, found: PilotLevel, measure: Measure, counts: bool) -> str:
+def no_gain_note(level: str, pilot: PilotLevel, measure: Measure, counts: bool) -> str:
     """Return that the pilot shows no gain, and what it shows; counts: the numbers of the plan are made from it all the same."""
     width = measure.width
-    shown = f"{_who(found)} gains {found.robust * width:.3g} there, give or take {2 * found.error * width:.3g}"
-    told = f"the pilot itself shows no gain yet at level '{level}': {shown}"
+    shown = f"{_who(pilot)} gains {pilot.robust * width:.3g} there, give or take {2 * pilot.error * width:.3g}"
+    note = f"the pilot itself shows no gain yet at level '{level}': {shown}"
     if not counts:
-        return told
+        return note
     return (
-        f"{told}; what is counted on is {found.counted * width + 0.0:.3g}, as in the table. Take the numbers for a guess, or "
+        f"{note}; what is counted on is {pilot.counted * width + 0.0:.3g}, as in the table. Take the numbers for a guess, or "
         "give the gain that is hoped for (--gain)"
     )
 
@@ -56,12 +56,12 @@ def guess_used_note(gain: float, measure: Measure) -> str:
     )
 
 
-def gain_not_used_note(level: str, gain: float, found: PilotLevel, measure: Measure, given: Candidate | None) -> str:
+def gain_not_used_note(level: str, gain: float, pilot: PilotLevel, measure: Measure, candidate: Candidate | None) -> str:
     """Return that a gain that was given is not used because the pilot has its own."""
-    why = f"the pilot shows its own: {_who(found)} gains {found.counted * measure.width:.3g} there, which is what counts"
-    if given is not None:
+    why = f"the pilot shows its own: {_who(pilot)} gains {pilot.counted * measure.width:.3g} there, which is what counts"
+    if candidate is not None:
         why = (
-            f"the plan is for the policy that was given, and {_who(found)} gains {found.counted * measure.width:.3g} by the pilot"
+            f"the plan is for the policy that was given, and {_who(pilot)} gains {pilot.counted * measure.width:.3g} by the pilot"
         )
     return f"the gain of {gain:g} that was given is not used at level '{level}': {why}"
 
@@ -69,10 +69,10 @@ def gain_not_used_note(level: str, gain: float, found: PilotLevel, measure: Meas
 def pilot_notes(
     level: Level,
     batch: Batch,
-    found: PilotLevel,
+    pilot: PilotLevel,
     behaviour: LegacyBehaviour,
     modelled: bool,
-    given: Candidate | None,
+    candidate: Candidate | None,
     counts: bool,
 ) -> tuple[str, ...]:
     """Return what else is to know; batch: the pilot.
@@ -82,9 +82,9 @@ def pilot_notes(
     notes = []
     if not modelled:
         notes.append("no reward model could be fitted to the pilot, so that no candidate can be learned from it; make it longer")
-    if counts and 0 < found.shrink < 1 - NOTABLE:
+    if counts and 0 < pilot.shrink < 1 - NOTABLE:
         notes.append(
-            f"the fitted model is optimistic: {1 - found.shrink:.0%} was taken off its differences between actions, so that they "
+            f"the fitted model is optimistic: {1 - pilot.shrink:.0%} was taken off its differences between actions, so that they "
             "make the gain that the other half of the pilot shows"
         )
     if behaviour.uniform_already:
@@ -99,13 +99,13 @@ def pilot_notes(
             f"the propensities of level '{level.name}' are estimated; the plan is for those that a controller logs exactly. "
             "Within a declared error ('wrong_by') it takes longer than shown, and without one nothing is certified"
         )
-    if given is not None and given.record:
+    if candidate is not None and candidate.record:
         notes.append("if the policy was learned from this very log, the pilot flatters it: take the numbers for a lower limit")
     return tuple(notes)
 
 
-def _who(found: PilotLevel) -> str:
-    return f"a candidate capped at {REFERENCE_CAP:g}" if found.caps is None else "the candidate"
+def _who(pilot: PilotLevel) -> str:
+    return f"a candidate capped at {REFERENCE_CAP:g}" if pilot.caps is None else "the candidate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +117,15 @@ class Pilot:
     batch: Batch
     halves: tuple[Batch, Batch]
     models: tuple[RewardModels, RewardModels]
-    given: Candidate | None
+    candidate: Candidate | None
 
     @classmethod
-    def of(cls, problem: Problem, measure: Measure, batch: Batch, given: Candidate | None, seed: int) -> Pilot:
+    def of(cls, problem: Problem, measure: Measure, batch: Batch, candidate: Candidate | None, seed: int) -> Pilot:
         """Cut a batch in halves and fit their models."""
         first, second = cut_in_halves(batch, seed)
         name = problem.innermost.name
         models = fit_half(problem, measure, name, first), fit_half(problem, measure, name, second)
-        return cls(problem, measure, batch, (first, second), models, given)
+        return cls(problem=problem, measure=measure, batch=batch, halves=(first, second), models=models, candidate=candidate)
 
     @property
     def units(self) -> int:
@@ -133,7 +133,7 @@ class Pilot:
         return len(np.unique(self.batch.episode if self.batch.cluster is None else self.batch.cluster))
 
     def level(
-        self, level: Level, guess: PlanGuess, settings: PlanSettings, delta: float, told: Callable[[], None] = lambda: None
+        self, level: Level, guess: PlanGuess, settings: PlanSettings, delta: float, count_row: Callable[[], None] = lambda: None
     ) -> LevelPlan:
         """Return the plan of a level; where the log cannot tell, from the guess, or without rows but with the reason."""
         problem, name = self.problem, level.name
@@ -145,49 +145,58 @@ class Pilot:
         if behaviour is None:
             return _level_without_rows(name, guess, _taken_only(name))
         if behaviour.deterministic:
-            return self._deterministic(level, guess, settings, delta, told)
-        found = make_pilot_level(problem, self.measure, self.halves, self.models, name, self.given)
-        if found is None:
+            return self._deterministic(level, guess, settings, delta, count_row)
+        pilot = make_pilot_level(problem, self.measure, self.halves, self.models, name, self.candidate)
+        if pilot is None:
             return _level_without_rows(name, guess, _taken_only(name))
         modelled = bool(self.models[0].rewards and self.models[1].rewards)
-        guessed = guess.gain is not None and self.given is None and not found.shows_gain
-        notes = pilot_notes(level, self.batch, found, behaviour, modelled, self.given, counts=not guessed)
+        guessed = guess.gain is not None and self.candidate is None and not pilot.shows_gain
+        notes = pilot_notes(level, self.batch, pilot, behaviour, modelled, self.candidate, counts=not guessed)
         if guess.gain is not None and guessed:
-            told_by = (no_gain_note(level.name, found, self.measure, counts=False), guess_used_note(guess.gain, self.measure))
+            told_by = (no_gain_note(level.name, pilot, self.measure, counts=False), guess_used_note(guess.gain, self.measure))
             return plan_from_guess(
-                level, guess, self._known(level), settings, delta, self.measure, (*told_by, *notes), False, told
+                level, guess, self._known(level), settings, delta, self.measure, (*told_by, *notes), False, count_row
             )
-        return self._explored(level, guess, found, behaviour, notes, settings, delta, told)
+        return self._explored(level, guess, pilot, behaviour, notes, settings, delta, count_row)
 
     def _explored(
         self,
         level: Level,
         guess: PlanGuess,
-        found: PilotLevel,
+        pilot: PilotLevel,
         behaviour: LegacyBehaviour,
         notes: tuple[str, ...],
         settings: PlanSettings,
         delta: float,
-        told: Callable[[], None],
+        count_row: Callable[[], None],
     ) -> LevelPlan:
         width = self.measure.width
-        caps = found.caps or settings.caps
+        caps = pilot.caps or settings.caps
 
         def evaluate(rate: float | None, cap: float) -> PlanRow:
-            row = forecast_row(found.plays(rate, cap), rate, cap, level.margin / width, delta, width, self.units, settings.seed)
-            told()
-            return row if rate is None else replace(row, cost=found.cost(rate) * width)
+            row = forecast_row(pilot.plays(rate, cap), rate, cap, level.margin / width, delta, width, self.units, settings.seed)
+            count_row()
+            return row if rate is None else replace(row, cost=pilot.cost(rate) * width)
 
         rates: tuple[float | None, ...] = (None,) if behaviour.uniform_already else (None, *exploration_rates(level, settings))
         rows = rows_by_rate_and_cap(evaluate, rates, caps)
         within = None if settings.within is None else smallest_sufficient_rate(evaluate, rows, settings.within, caps)
-        unused = () if guess.gain is None else (gain_not_used_note(level.name, guess.gain, found, self.measure, self.given),)
-        weak = () if found.shows_gain else (no_gain_note(level.name, found, self.measure, counts=True),)
-        comparator = OVER_INCUMBENT if found.stated else OVER_EXPLORING_LEGACY
-        return LevelPlan(level.name, "pilot", False, rows, True, within, (*unused, *weak, *notes), comparator)
+        unused = () if guess.gain is None else (gain_not_used_note(level.name, guess.gain, pilot, self.measure, self.candidate),)
+        weak = () if pilot.shows_gain else (no_gain_note(level.name, pilot, self.measure, counts=True),)
+        comparator = OVER_INCUMBENT if pilot.stated else OVER_EXPLORING_LEGACY
+        return LevelPlan(
+            level=level.name,
+            source="pilot",
+            deterministic=False,
+            rows=rows,
+            cost_known=True,
+            within=within,
+            notes=(*unused, *weak, *notes),
+            comparator=comparator,
+        )
 
     def _deterministic(
-        self, level: Level, guess: PlanGuess, settings: PlanSettings, delta: float, told: Callable[[], None]
+        self, level: Level, guess: PlanGuess, settings: PlanSettings, delta: float, count_row: Callable[[], None]
     ) -> LevelPlan:
         note = (
             f"the legacy leaves nothing to chance at level '{level.name}': no gain can be certified there from such a log, "
@@ -195,19 +204,28 @@ class Pilot:
         )
         if guess.gain is None:
             more = "the log cannot say what other actions earn; give the gain that is hoped for (--gain) to have episodes counted"
-            return LevelPlan(level.name, "pilot", True, (), False, None, (note, more))
-        return plan_from_guess(level, guess, self._known(level), settings, delta, self.measure, (note,), True, told)
+            return LevelPlan(
+                level=level.name, source="pilot", deterministic=True, rows=(), cost_known=False, within=None, notes=(note, more)
+            )
+        return plan_from_guess(level, guess, self._known(level), settings, delta, self.measure, (note,), True, count_row)
 
     def _known(self, level: Level) -> KnownLevel:
-        seen = CandidateView(self.problem, self.batch, Logged(self.problem), self.models[0]).subtree(self.measure, level.name)
-        reward = (seen.low + seen.high) / 2
-        return KnownLevel(float(reward.mean()), float(reward.std()), max(1, round(reward.size / self.units)), self.units)
+        rewards = CandidateView(self.problem, self.batch, Logged(self.problem), self.models[0]).subtree(self.measure, level.name)
+        reward = (rewards.low + rewards.high) / 2
+        return KnownLevel(
+            typical=float(reward.mean()),
+            spread=float(reward.std()),
+            decisions=max(1, round(reward.size / self.units)),
+            units=self.units,
+        )
 
 
 def _level_without_rows(level: str, guess: PlanGuess, why: str) -> LevelPlan:
     """Return a level without rows; a gain that was given is not used then, which is said."""
     unused = () if guess.gain is None else (f"the gain of {guess.gain:g} that was given is not used at level '{level}'",)
-    return LevelPlan(level, "pilot", False, (), False, None, (why, *unused))
+    return LevelPlan(
+        level=level, source="pilot", deterministic=False, rows=(), cost_known=False, within=None, notes=(why, *unused)
+    )
 
 
 def _not_fillable(level: str) -> str:

@@ -71,8 +71,8 @@ class LevelPlan:
     @property
     def quickest(self) -> PlanRow | None:
         """Return the row with the fewest episodes, of several the one that explores least; None if no row has a number."""
-        found = [row for row in self.rows if row.likely is not None]
-        return min(found, key=lambda row: (row.likely, row.explore or 0.0)) if found else None
+        rows = [row for row in self.rows if row.likely is not None]
+        return min(rows, key=lambda row: (row.likely, row.explore or 0.0)) if rows else None
 
     def plain(self) -> dict[str, Any]:
         """Return plain data."""
@@ -110,8 +110,8 @@ class Plan:
 
     def level(self, name: str) -> LevelPlan:
         """Return the plan of a level; KeyError if there is none."""
-        found = {level.level: level for level in self.levels}
-        return found[name]
+        levels = {level.level: level for level in self.levels}
+        return levels[name]
 
     def plain(self) -> dict[str, Any]:
         """Return plain data."""
@@ -157,9 +157,9 @@ def smallest_sufficient_rate(evaluate: Evaluate, rows: Sequence[PlanRow], wanted
     low, high = max(below) if below else TENTH * best.explore, best.explore
     for _ in range(REFINED):
         rate = math.sqrt(low * high)
-        found = [row for row in rows_by_rate_and_cap(evaluate, [rate], caps) if _within(row, wanted)]
-        if found:
-            best, high = min(found, key=lambda row: row.likely or 0), rate
+        enough = [row for row in rows_by_rate_and_cap(evaluate, [rate], caps) if _within(row, wanted)]
+        if enough:
+            best, high = min(enough, key=lambda row: row.likely or 0), rate
         else:
             low = rate
     return best

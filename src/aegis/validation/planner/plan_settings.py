@@ -12,7 +12,7 @@ from aegis.evidence import check_delta
 
 RATES = (0.05, 0.1, 0.2, 0.5, 1.0)
 CAPS = (1.5, 2.0, 3.0, math.inf)
-SPREAD_SHARE = 0.1  # of the declared range, where nobody says how much rewards vary
+SPREAD_SHARE = 0.1  # of the declared range, the default spread of rewards
 # A guess stands for a level where all contexts are alike. Where gains and spreads differ from one context to the next, and the
 # reward model is a learned one, evidence grows more slowly: it does, measured, if rewards are taken to vary more by this factor.
 ALLOWANCE = 1.25
@@ -21,7 +21,7 @@ MOST = 10**7  # episodes, tests, decisions
 
 @dataclass(frozen=True, slots=True)
 class PlanGuess:
-    """What somebody expects, in the reward's units, above 0 being better. None: not said.
+    """What the user expects, in the reward's units, above 0 being better. None: not known.
 
     gain: how much more the best action earns than the one the legacy takes when it does not explore, on average over decisions.
     loss: how much less a random action earns than the legacy's own, below 0 if it earns more. spread: standard deviation of a
@@ -104,13 +104,13 @@ def _check_loss(loss: float, gain: float) -> None:
         )
 
 
-def _numbers(name: str, found: Sequence[float], allowed: str) -> tuple[float, ...]:
-    if isinstance(found, str | bytes) or not isinstance(found, Sequence) or not found:
-        raise SettingError(f"{name}: give one or more {allowed}; found {found!r}")
-    for value in found:
+def _numbers(name: str, values: Sequence[float], allowed: str) -> tuple[float, ...]:
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence) or not values:
+        raise SettingError(f"{name}: give one or more {allowed}; found {values!r}")
+    for value in values:
         if not _number(value) or math.isnan(value):
             raise SettingError(f"{name}: give {allowed}; found {value!r}")
-    return tuple(float(value) for value in found)
+    return tuple(float(value) for value in values)
 
 
 def _number_above(name: str, value: Any, least: float, what: str) -> float:

@@ -24,25 +24,25 @@ def assumption_sentences(
     """Return the sentences that hold for the levels of a plan; none if nothing is forecast of any. pilot: a log was read."""
     if all(problem.level(level.level).actions.continuous for level in levels):
         return ()  # there is no planner for intervals
-    found = [
+    sentences = [
         f"counted are the {unit_word(problem)} that are certified; those that the policy is learned from come on top ('aegis "
-        "learn' takes half of a log, unless told otherwise, and a pilot log may serve)",
+        "learn' takes half of a log by default, and a pilot log may serve)",
         "the exploring legacy logs the probabilities of all actions, nothing drifts, and the gain stays what it is here",
     ]
     guessed = tuple(level.level for level in levels if level.source == "guess" and level.rows)
     if guessed:
         where = levels_named(guessed)
-        found += [f"{where}, {sentence}" for sentence in _guessed(problem, measure, guess, pilot)]
+        sentences += [f"{where}, {sentence}" for sentence in _guessed(problem, measure, guess, pilot)]
     shown = tuple(level.level for level in levels if level.source == "pilot" and level.rows)
     if shown:
         where = levels_named(shown)
-        found += [
+        sentences += [
             f"{where}, from the pilot: a candidate learned on one half is played in the contexts of the other half, with what "
             "that half says about rewards; where it shows a smaller gain than its model, less half a standard error, that one "
             "counts",
             f"{where}: rows that explore more than the log did rest on what the model says about actions that were rarely tried",
         ]
-    return tuple(found)
+    return tuple(sentences)
 
 
 def _guessed(problem: Problem, measure: Measure, guess: PlanGuess, pilot: bool) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def _guessed(problem: Problem, measure: Measure, guess: PlanGuess, pilot: bool) 
 
 
 def _said(guess: PlanGuess, measure: Measure) -> str:
-    """Return what stands for the rest of a guess without a log."""
+    """Return the sentence about the rest of a guess, without a log."""
     spread = f"{SPREAD_SHARE * measure.width:g} (a tenth of the range)" if guess.spread is None else f"{guess.spread:g}"
     typical = "the middle of the range" if guess.typical is None else f"{guess.typical:g}"
     decisions = "one decision" if guess.decisions is None else f"{guess.decisions} decisions"
@@ -73,14 +73,14 @@ def _said(guess: PlanGuess, measure: Measure) -> str:
 
 def _logged(guess: PlanGuess, goal: str) -> str:
     """Return what a log adds to a guess."""
-    given = {
+    guesses = {
         f"spread of {'costs' if goal == 'minimise' else 'rewards'}, differences between contexts included": guess.spread,
         f"what the legacy {earning_verb(goal)}": guess.typical,
         "decisions in an episode": guess.decisions,
     }
-    taken = [words for words, value in given.items() if value is None]
-    told = "" if guess.spread is None else f"; the spread of the guess is {_allowed()}"
-    return f"taken from the log: {', '.join(taken) or 'what the legacy does, the rest is the guess'}{told}"
+    taken = [words for words, value in guesses.items() if value is None]
+    allowance = "" if guess.spread is None else f"; the spread of the guess is {_allowed()}"
+    return f"taken from the log: {', '.join(taken) or 'what the legacy does, the rest is the guess'}{allowance}"
 
 
 def _allowed() -> str:
@@ -123,65 +123,104 @@ def plan(
     seed: int = 1,
     report: PlanProgress | None = None,
 ) -> Plan:
-    """Return after how many certified episodes a gain is certified, for every exploration rate and cap, level by level.
+    """Forecast after how many certified episodes a gain is certified, for every exploration rate and cap, level by level.
 
-    Without a log from a guess, in the reward's units per decision: gain of the best action over the one the legacy takes when it
-    does not explore; loss: what a random action earns less than that one (None: not known; 0 is supposed, and costs are bounded
-    by the range); spread: standard deviation of a reward given context and action (a tenth of the declared range if None);
-    typical: what the legacy earns (the middle of the range if None); decisions: of the level in an episode (1 if None, which is
-    careful). With a pilot log all of that comes from the log, and the guess is used only where the legacy leaves nothing to
-    chance or the pilot shows no gain. policy: the candidate; None stands for capped ones learned from the pilot. split: an
-    `aegis.Split` whose prior side is all that is read, so that the other side may be certified afterwards; None reads the whole
-    log, which then has been seen.
+    A plan is a forecast, not a certificate. Without a log it rests on a guess, in the reward's units per decision. With a pilot
+    log everything comes from the log. The guess then counts only where the legacy leaves nothing to chance, or where the pilot
+    shows no gain.
 
-    levels: their names, all if None. explore: probabilities of a uniform choice, mixed into the legacy. caps: W, the most by
-    which a candidate raises a probability. delta: the risk; tests: how many claims share it (None: the gain and each guard).
-    within: the number of episodes that is wanted. report: told the rows done and about how many there are. A plan is a forecast,
-    not a certificate.
-    Raises SettingError, ProblemError, PolicyError or LogError for what does not fit, RefusedError without a range of the reward.
+    Parameters
+    ----------
+    problem
+        The problem that will be certified.
+    log
+        A pilot log.
+    gain
+        Guess: what the best action earns more than the one the legacy takes when it does not explore.
+    loss
+        Guess: what a random action earns less than that one. None: 0 is supposed, and costs are bounded by the range.
+    spread
+        Guess: standard deviation of a reward given context and action. None: a tenth of the declared range.
+    typical
+        Guess: what the legacy earns. None: the middle of the range.
+    decisions
+        Guess: decisions of the level in an episode. None: 1, which is careful.
+    levels
+        Names of levels, all if None.
+    explore
+        Probabilities of a uniform choice, mixed into the legacy.
+    caps
+        Caps W: the most by which a candidate raises a probability.
+    delta
+        The risk.
+    tests
+        How many claims share the risk. None: the gain and each guard.
+    within
+        The number of episodes that is wanted.
+    policy
+        The candidate. None: capped candidates learned from the pilot.
+    split
+        An `aegis.Split` whose prior side alone is read, so that the other side may be certified afterwards. None reads the whole
+        log.
+    seed
+        Of the simulated studies.
+    report
+        Receives the number of rows done and about how many there are.
+
+    Returns
+    -------
+    Plan
+        One row for each level, exploration rate and cap.
+
+    Raises
+    ------
+    SettingError, ProblemError, PolicyError, LogError
+        If an argument does not fit.
+    RefusedError
+        If the reward has no range.
     """
     guess, settings = (
-        PlanGuess(gain, loss, spread, typical, decisions),
-        PlanSettings(tuple(explore), tuple(caps), delta, tests, within, seed),
+        PlanGuess(gain=gain, loss=loss, spread=spread, typical=typical, decisions=decisions),
+        PlanSettings(explore=tuple(explore), caps=tuple(caps), delta=delta, tests=tests, within=within, seed=seed),
     )
     measure = reward_measure(problem)
     shared = tests if tests is not None else 1 + len(problem.guards)
-    given = None if policy is None else Candidate.of(policy)
-    chosen = _chosen(problem, levels, given)
-    told = _row_counter(
+    candidate = None if policy is None else Candidate.of(policy)
+    chosen = _chosen(problem, levels, candidate)
+    count_row = _row_counter(
         report, sum(len(settings.caps) * (len(exploration_rates(problem.level(name), settings)) + 1) for name in chosen)
     )
-    found: list[LevelPlan] = []
+    plans: list[LevelPlan] = []
     batch: Batch | None = None
     if log is None:
-        if given is not None:
+        if candidate is not None:
             raise SettingError("a policy is judged by a pilot log: give one, or leave the policy out and guess its gain")
-        found = [
-            plan_from_guess(problem.level(name), guess, KnownLevel(), settings, delta / shared, measure, told=told)
+        plans = [
+            plan_from_guess(problem.level(name), guess, KnownLevel(), settings, delta / shared, measure, count_row=count_row)
             for name in chosen
         ]
     else:
-        batch = _pilot(problem, log, given, split)
-        pilot = Pilot.of(problem, measure, batch, given, seed)
-        found = [pilot.level(problem.level(name), guess, settings, delta / shared, told) for name in chosen]
+        batch = _pilot(problem, log, candidate, split)
+        pilot = Pilot.of(problem, measure, batch, candidate, seed)
+        plans = [pilot.level(problem.level(name), guess, settings, delta / shared, count_row) for name in chosen]
     return Plan(
-        tuple(found),
-        measure.unit,
-        unit_word(problem),
-        delta / shared,
-        shared,
-        within,
-        None if batch is None else len(batch),
-        assumption_sentences(problem, measure, guess, found, batch is not None),
-        problem.reward.goal,
+        levels=tuple(plans),
+        unit=measure.unit,
+        unit_word=unit_word(problem),
+        delta=delta / shared,
+        tests=shared,
+        wanted=within,
+        pilot_episodes=None if batch is None else len(batch),
+        assumed=assumption_sentences(problem, measure, guess, plans, batch is not None),
+        goal=problem.reward.goal,
     )
 
 
-def _chosen(problem: Problem, levels: Sequence[str] | None, given: Candidate | None) -> tuple[str, ...]:
+def _chosen(problem: Problem, levels: Sequence[str] | None, candidate: Candidate | None) -> tuple[str, ...]:
     named = problem.scope(levels)
     if not named:
         raise SettingError(f"name at least one level of {', '.join(problem.names)}, or none for all of them")
-    acts = problem.names if given is None else given.levels(problem)
+    acts = problem.names if candidate is None else candidate.levels(problem)
     chosen = tuple(name for name in problem.names if name in named and name in acts)
     if not chosen:
         raise SettingError(
@@ -190,11 +229,11 @@ def _chosen(problem: Problem, levels: Sequence[str] | None, given: Candidate | N
     return chosen
 
 
-def _pilot(problem: Problem, log: BatchSource | Batch, given: Candidate | None, split: Any) -> Batch:
+def _pilot(problem: Problem, log: BatchSource | Batch, candidate: Candidate | None, split: Any) -> Batch:
     """Return the first episodes of a log, or of the prior side of a split of it, as one batch."""
     parts: list[Batch] = []
     rows = 0
-    columns = () if given is None else given.columns
+    columns = () if candidate is None else candidate.columns
     if isinstance(log, Batch):
         stream = iter([log] if split is None else [log.take_episodes(split.on_side("prior", problem, log))])
     else:
@@ -217,10 +256,10 @@ def _pilot(problem: Problem, log: BatchSource | Batch, given: Candidate | None, 
 def _row_counter(report: PlanProgress | None, total: int) -> Callable[[], None]:
     done = 0
 
-    def told() -> None:
+    def count_row() -> None:
         nonlocal done
         done += 1
         if report is not None:
             report(done, max(done, total))
 
-    return told
+    return count_row

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from validation_cases import studies
+from validation_cases import Study, studies
 
 from aegis.errors import SettingError
 from aegis.ope import Comparator
@@ -18,7 +18,6 @@ from aegis.validation import (
     LearnerSetting,
     LongRuns,
     Oracle,
-    Study,
     acting_incumbent,
     judge_for,
     make_trial,

@@ -6,17 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from validation_cases import null
+from validation_cases import null, repeat_episodes
 
 from aegis.certificate import Candidate, Request, UnitSplit, scan_log
 from aegis.logs import Split
 from aegis.ope import CandidateView, RewardModels, plain_gains, plain_values
-from aegis.policies import Mixture
+from aegis.policies import Function, Mixture
 from aegis.problem import Batch, Problem, Scope, concat
 from aegis.rng import stream
-from aegis.validation import OURS, CertifiedUnits, our_claims
-from aegis.validation import study_units as room
-from aegis.validation.coverage_study import repeat_episodes
+from aegis.validation import (
+    OURS,
+    CertifiedUnits,
+    our_claims,
+)
+from aegis.validation import study_units as module
+from aegis.validation.study_units import declared_largest
 from aegis.worlds import make_world
 
 WORLD = make_world("additive", inner_steps=3)
@@ -48,7 +52,7 @@ def certified(problem: Problem, prior: Batch, rest: Batch, given: Candidate) -> 
 def test_bounds_are_those_of_the_certificate(clustered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, prior, rest = logs(clustered)
     given = candidate(problem)
-    monkeypatch.setattr(room, "AT_ONCE", 50)  # several pieces
+    monkeypatch.setattr(module, "AT_ONCE", 50)  # several pieces
     found = {(name, claim.what): trace for name, claim, trace in certified(problem, prior, rest, given).traces()}
     assert set(found) == {(name, what) for name in OURS for what in ("gain", "value")}
     for name, method in OURS.items():
@@ -68,7 +72,7 @@ def test_plain_units_and_largest_weights(monkeypatch: pytest.MonkeyPatch) -> Non
     problem, prior, rest = logs(clustered=False)
     given = candidate(problem)
     whole = certified(problem, prior, rest, given)
-    monkeypatch.setattr(room, "AT_ONCE", 50)
+    monkeypatch.setattr(module, "AT_ONCE", 50)
     pieces = certified(problem, prior, rest, given)
     view = CandidateView(problem, rest, given.policy, RewardModels())
     assert whole.plain("value") == pytest.approx(plain_values(view, INNER, whole.measure))
@@ -106,3 +110,14 @@ def test_particles_are_averaged_by_their_shares() -> None:
     assert mixed.plain("value") == pytest.approx(0.25 * parts[0] + 0.75 * parts[1])
     alone = certified(problem, prior, rest, Candidate(members[1]))
     assert parts[1] == pytest.approx(alone.plain("value"))
+
+
+def test_the_limit_of_weights_on_an_interval_counts_the_shortest_window() -> None:
+    """A density over a density: one over the bandwidth at most, over the least density that was met."""
+    world = make_world("dosing", bandwidth=0.5)
+    batch = world.episodes(0, 50, world.legacy("natural"), 1)
+    policy = Function(world.problem, lambda level, rows: np.clip(rows["marker"], 0.0, 10.0), ["dose"])
+    table = batch.levels["dose"]
+    limit = declared_largest(Candidate(policy), ("dose",), batch)
+    assert limit == pytest.approx(2.0 / table.mu_taken.min())
+    assert (policy.taken("dose", batch)[0] / table.mu_taken).max() <= limit

@@ -11,20 +11,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta, binomtest
 
 from aegis.certificate import CLAIMED_QUANTITIES, Candidate, ClaimEvidence, Request, UnitSplit, scan_log
 from aegis.errors import ModelError, RefusedError, SettingError
 from aegis.ope import CandidateView, reward_measure
 from aegis.problem import Batch, Guard, Level, Policy, Problem, Propensity, Scope
 from aegis.rng import stream
-from aegis.validation.bound_traces import crossing, wealth_path
-from aegis.validation.truth import ORACLE_EPISODES, Oracle, Truth, acting_incumbent, problem_with_comparator
+from aegis.validation import (
+    ORACLE_EPISODES,
+    TRUTH_ERRORS,
+    Oracle,
+    Truth,
+    acting_incumbent,
+    crossing,
+    excess_p_value,
+    problem_with_comparator,
+    wealth_path,
+)
 from aegis.worlds import World
 
 METHODS = ("auto", "robust", "plain")  # by which a certificate may be computed
-
-TRUTH_ERRORS = 2.0  # standard errors of the truth that count against the certificate
 
 WEALTH_TOLERANCE = 1e-5  # how far two ways of adding up one log wealth may lie apart, by rounding of sums
 
@@ -82,17 +88,17 @@ class Study:
     @property
     def problem(self) -> Problem:
         """Return the problem that is certified: the world's, with the incumbents, clusters and guards of the study."""
-        found = problem_with_comparator(self.world.problem, self.world.legacy(self.legacy), self.comparator)
+        problem = problem_with_comparator(self.world.problem, self.world.legacy(self.legacy), self.comparator)
         if not self.rated:
-            found = replace(found, levels=tuple(_unrated(level) for level in found.levels))
+            problem = replace(problem, levels=tuple(_unrated(level) for level in problem.levels))
         if self.taken_only:
-            found = replace(found, levels=tuple(_taken_only(level) for level in found.levels))
+            problem = replace(problem, levels=tuple(_taken_only(level) for level in problem.levels))
         if self.clustered:
-            found = replace(found, cluster=CLUSTER, cluster_most=MOST_REPEATS if self.totals else None)
+            problem = replace(problem, cluster=CLUSTER, cluster_most=MOST_REPEATS if self.totals else None)
         if self.guarded:
-            low, high = reward_measure(found).low, reward_measure(found).high
-            found = replace(found, guards=(Guard(SHORTFALL, (0.0, high - low), 0.0),))
-        return found
+            low, high = reward_measure(problem).low, reward_measure(problem).high
+            problem = replace(problem, guards=(Guard(SHORTFALL, (0.0, high - low), 0.0),))
+        return problem
 
     @property
     def share(self) -> float:
@@ -142,15 +148,15 @@ class ClaimOutcome:
 def coverage(study: Study, runs: Sequence[int], report: Callable[[int], None] | None = None) -> list[ClaimOutcome]:
     """Return the outcomes of the runs with these numbers; a run's outcome depends on nothing but the study and its number.
 
-    report: told each run when it is done.
+    report: receives the number of each run when it is done.
     """
     oracle = study.oracle()
-    found: list[ClaimOutcome] = []
+    outcomes: list[ClaimOutcome] = []
     for run in runs:
-        found += replicate(study, oracle, run)
+        outcomes += replicate(study, oracle, run)
         if report is not None:
             report(run)
-    return found
+    return outcomes
 
 
 def replicate(study: Study, oracle: Oracle, run: int) -> list[ClaimOutcome]:
@@ -158,12 +164,12 @@ def replicate(study: Study, oracle: Oracle, run: int) -> list[ClaimOutcome]:
     problem, log = study.problem, study.log(oracle.legacy, run)
     candidate, sides = study.learner(problem, log, run)
     truths: dict[Scope, Truth] = {}
-    found = []
+    outcomes = []
     for method in study.methods:
         request = Request.of(problem, candidate, study.scopes, study.delta, method, study.what, others=study.others)
         collected = scan_log(request, iter([log]), sides)
-        kept = log.take_episodes(collected.sides.certified(problem, log))
-        view = CandidateView(problem, kept, candidate.policy, collected.models[0], request.comparator)
+        certified = log.take_episodes(collected.sides.certified(problem, log))
+        view = CandidateView(problem, certified, candidate.policy, collected.models[0], request.comparator)
         for item in collected.evidence:
             scope = item.claim.scope
             if scope not in truths:
@@ -171,8 +177,8 @@ def replicate(study: Study, oracle: Oracle, run: int) -> list[ClaimOutcome]:
             against = view.against(scope)
             moved = view.node_weights(scope) - (1.0 if against is None else against.node_weights(scope))
             truth = study.share * _scaled(item, truths[scope])
-            found.append(_outcome(study, run, method, item, view, truth, float(np.abs(moved).mean())))
-    return found
+            outcomes.append(_outcome(study, run, method, item, view, truth, float(np.abs(moved).mean())))
+    return outcomes
 
 
 def repeat_episodes(batch: Batch, rng: np.random.Generator) -> Batch:
@@ -196,7 +202,7 @@ def _taken_only(level: Level) -> Level:
 def _truth(study: Study, oracle: Oracle, candidate: Candidate, scope: Scope) -> Truth:
     if study.known_gain is None:
         return oracle.truth(candidate.policy, scope)
-    return Truth(oracle.compared_value(scope) + study.known_gain, study.known_gain, 0.0, 0.0)
+    return Truth(value=oracle.compared_value(scope) + study.known_gain, gain=study.known_gain, error=0.0, gain_error=0.0)
 
 
 def _scaled(item: ClaimEvidence, truth: Truth) -> float:
@@ -215,7 +221,18 @@ def _outcome(
     low, high = claim.bracket
     path = wealth_path(item, view, truth)
     if blend is None or not path.size:
-        return ClaimOutcome(run, method, _ordered(study, claim.scope), claim.what, truth, low, False, False, 0, moved)
+        return ClaimOutcome(
+            run=run,
+            method=method,
+            scope=_ordered(study, claim.scope),
+            what=claim.what,
+            truth=truth,
+            bound=low,
+            alone=False,
+            shared=False,
+            units=0,
+            moved=moved,
+        )
     final = blend.log_wealth(truth)
     if not abs(path[-1] - final) <= WEALTH_TOLERANCE * max(1.0, abs(final), blend.count):
         raise ModelError(f"run {run}: the path ends at a log wealth of {path[-1]}, the certificate has {final}")
@@ -225,14 +242,22 @@ def _outcome(
         bound = blend.lower(study.delta, low, high)
     except RefusedError:  # certify refuses evidence for more than is possible; the path above has counted it
         bound = high
-    return ClaimOutcome(run, method, _ordered(study, claim.scope), claim.what, truth, bound, alone, shared, blend.count, moved)
+    return ClaimOutcome(
+        run=run,
+        method=method,
+        scope=_ordered(study, claim.scope),
+        what=claim.what,
+        truth=truth,
+        bound=bound,
+        alone=alone,
+        shared=shared,
+        units=blend.count,
+        moved=moved,
+    )
 
 
 def _ordered(study: Study, scope: Scope) -> tuple[str, ...]:
     return tuple(name for name in study.world.problem.names if name in scope)
-
-
-CONFIDENT = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,41 +305,31 @@ def violation_rates(outcomes: Sequence[ClaimOutcome], delta: float) -> list[Viol
     groups: dict[tuple[str, tuple[str, ...], str], list[ClaimOutcome]] = {}
     for outcome in outcomes:
         groups.setdefault((outcome.method, outcome.scope, outcome.what), []).append(outcome)
-    found = []
+    rates = []
     for (method, scope, what), members in groups.items():
         violations = sum(member.alone for member in members)
         bound, truth, units, moved = np.array([[m.bound, m.truth, m.units, m.moved] for m in members]).T
-        found.append(
+        rates.append(
             ViolationRate(
-                method,
-                scope,
-                what,
-                len(members),
-                violations,
-                excess_p_value(violations, len(members), delta),
-                float(np.median(bound)),
-                float(np.median(truth)),
-                float(units.mean()),
-                float(moved.mean()),
+                method=method,
+                scope=scope,
+                what=what,
+                runs=len(members),
+                violations=violations,
+                p_value=excess_p_value(violations, len(members), delta),
+                bound=float(np.median(bound)),
+                truth=float(np.median(truth)),
+                units=float(units.mean()),
+                moved=float(moved.mean()),
             )
         )
-    return found
+    return rates
 
 
 def joint_violations(outcomes: Sequence[ClaimOutcome]) -> dict[str, tuple[int, int]]:
     """Return by method in how many runs any claim was violated at its share of delta, and the number of runs."""
-    found: dict[str, dict[int, bool]] = {}
+    violated: dict[str, dict[int, bool]] = {}
     for outcome in outcomes:
-        runs = found.setdefault(outcome.method, {})
+        runs = violated.setdefault(outcome.method, {})
         runs[outcome.run] = runs.get(outcome.run, False) or outcome.shared
-    return {method: (sum(runs.values()), len(runs)) for method, runs in found.items()}
-
-
-def rate_limit(violations: int, runs: int) -> float:
-    """Return the upper 95 % limit of the rate of violations (Clopper and Pearson): no larger one is compatible with so few."""
-    return 1.0 if violations >= runs else float(beta.ppf(CONFIDENT, violations + 1, runs - violations))
-
-
-def excess_p_value(violations: int, runs: int, delta: float) -> float:
-    """Return the p-value of the hypothesis that violations happen with probability at most delta."""
-    return float(binomtest(violations, runs, delta, alternative="greater").pvalue)
+    return {method: (sum(runs.values()), len(runs)) for method, runs in violated.items()}

@@ -1,17 +1,24 @@
+"""Traces of bounds along the units: the wealth after every unit, looks, and bounds that are not defined everywhere."""
+
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from validation_cases import null
+from validation_cases import Study, null
 
 from aegis.certificate import Candidate, Request, UnitSplit, scan_log
+from aegis.errors import ModelError
+from aegis.evidence import BOUNDS, Bound, BoundMethod, PublishedSample, UnitSample, hoeffding
 from aegis.ope import CandidateView
 from aegis.policies import Legacy, Uniform
-from aegis.validation import Study, crossing, wealth_path
+from aegis.rng import stream
+from aegis.validation import crossing, wealth_path
+from aegis.validation.bound_traces import LookTrace, look_counts, trace_bound
 from aegis.worlds import make_world
 
 WORLD = make_world("additive", inner_steps=3)
@@ -69,3 +76,50 @@ def test_the_first_crossing(path: list[float], delta: float) -> None:
     else:
         assert values[found - 1] >= math.log(1 / delta)
         assert (values[: found - 1] < math.log(1 / delta)).all()
+
+
+def sample(units: int = 200) -> UnitSample:
+    values = stream(2, "traces").random(units)
+    return UnitSample(
+        what="value",
+        values=values,
+        particles=values[:, None],
+        shares=np.ones(1),
+        delta=0.05,
+        rng=stream(3, "traces"),
+        published=PublishedSample(values, values, np.ones(units), 1.0),
+        range=(0.0, 1.0),
+    )
+
+
+def test_looks_are_stations_and_the_end() -> None:
+    assert look_counts(20).tolist() == [10, 13, 17, 20]
+    assert look_counts(13).tolist() == [10, 13]
+    assert look_counts(7).tolist() == [7]
+    assert look_counts(500, only_end=True).tolist() == [500]
+    last = hoeffding(np.ones(3), 0.05, (0.0, 1.0))
+    trace = LookTrace(last, np.array([10, 13, 17]), np.array([0.1, 0.3, 0.2]))
+    assert (trace.above(0.05), trace.above(0.1), trace.above(0.25), trace.above(0.3)) == (10, 13, 13, None)
+
+
+def test_a_bound_is_traced_at_the_looks_and_a_sequence_after_every_unit() -> None:
+    units, counts = sample(), look_counts(200)
+    trace = trace_bound(BOUNDS["Hoeffding"], units, counts)
+    assert trace is not None and trace.counts.tolist() == counts.tolist()
+    assert trace.values.tolist() == [hoeffding(units.values[:count], 0.05, (0.0, 1.0)).value for count in counts]
+    assert trace.last.value == trace.values[-1]
+    path = trace_bound(BOUNDS["betting, plain values"], units, counts)
+    assert path is not None and path.counts.tolist() == list(range(1, 201)) and path.values[-1] == path.last.value
+
+
+def test_a_bound_that_is_not_defined_is_left_out() -> None:
+    def from_hundred(units: UnitSample, count: int) -> Bound:
+        if count < 100:
+            raise ModelError("all resampled means lie on one side of the mean")
+        return hoeffding(units.values[:count], units.delta, units.declared_range)
+
+    method = BoundMethod(from_hundred)
+    trace = trace_bound(method, sample(), look_counts(200))
+    assert trace is not None and trace.counts[0] >= 100 and trace.counts[-1] == 200
+    assert trace_bound(method, sample(60), look_counts(60)) is None
+    assert trace_bound(BOUNDS["Hoeffding"], replace(sample(), range=None), look_counts(200)) is None

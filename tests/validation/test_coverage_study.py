@@ -1,3 +1,5 @@
+"""Studies of coverage in a few runs: bounds stay below the truth, and the harness finds a learner that peeks."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -5,7 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import binom
-from validation_cases import all_kinds, gates, null, studies
+from validation_cases import (
+    CLUSTER,
+    ClaimOutcome,
+    Study,
+    all_kinds,
+    coverage,
+    gates,
+    joint_violations,
+    null,
+    repeat_episodes,
+    studies,
+    violation_rates,
+)
 
 from aegis.certificate import Candidate, UnitSplit
 from aegis.errors import SettingError
@@ -13,8 +27,7 @@ from aegis.ope import LOGGER_COMPARATOR, Comparator
 from aegis.policies import Function
 from aegis.problem import Array, Batch, Level, Problem, Rows
 from aegis.rng import stream
-from aegis.validation import ClaimOutcome, Study, coverage, excess_p_value, joint_violations, violation_rates
-from aegis.validation.coverage_study import CLUSTER, repeat_episodes
+from aegis.validation import excess_p_value
 from aegis.worlds import make_world
 
 BARELY = 1e-3  # a p-value below this in a handful of pinned runs is no accident

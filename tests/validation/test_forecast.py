@@ -1,4 +1,4 @@
-"""The parts of the planner: settings, what a legacy does at another rate, a guessed world, simulated units, and their paths."""
+"""The forecast: simulated units, the growth of their evidence, and the paths."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.errors import SettingError
 from aegis.evidence import Grid, gain_grid, gain_stakes, water_filled_factors
-from aegis.problem import Array, LevelTable
+from aegis.problem import Array
 from aegis.rng import stream
-from aegis.validation import PlanRow
 from aegis.validation.planner.forecast import (
     NO_GAIN,
     NOTHING,
@@ -27,123 +25,7 @@ from aegis.validation.planner.forecast import (
     placed_grids,
     simulate_growth,
 )
-from aegis.validation.planner.guess import spacing, study_from_guess
-from aegis.validation.planner.pilot_level import LegacyBehaviour
-from aegis.validation.planner.plan_result import smallest_sufficient_rate
-from aegis.validation.planner.plan_settings import PlanGuess, PlanSettings
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"gain": 0.0}, "gain"),
-        ({"gain": -1.0}, "above 0"),
-        ({"gain": math.nan}, "gain"),
-        ({"gain": True}, "gain"),
-        ({"loss": math.nan}, "loss"),
-        ({"gain": 1.0, "loss": -0.6}, "-0.5 or more, found -0.6"),
-        ({"spread": -0.1}, "spread"),
-        ({"spread": math.inf}, "spread"),
-        ({"typical": math.inf}, "typical"),
-        ({"decisions": 0}, "decisions"),
-    ],
-)
-def test_a_guess_is_checked(values: dict[str, float], message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        PlanGuess(**values)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"explore": (0.0,)}, "above 0 and at most 1, found 0"),
-        ({"explore": (1.5,)}, "found 1.5"),
-        ({"explore": ()}, "explore"),
-        ({"explore": ("a",)}, "explore"),
-        ({"caps": (1.0, 2.0)}, "above 1"),
-        ({"caps": (math.nan,)}, "caps"),
-        ({"delta": 1.0}, "delta"),
-        ({"tests": 0}, "tests"),
-        ({"within": 0}, "within"),
-    ],
-)
-def test_settings_are_checked(values: dict[str, object], message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        PlanSettings(**values)  # type: ignore[arg-type]
-
-
-def test_rates_and_caps_come_sorted_and_once() -> None:
-    found = PlanSettings(explore=(1, 0.1, 0.1), caps=(math.inf, 2))
-    assert found.explore == (0.1, 1.0)
-    assert found.caps == (2.0, math.inf)
-
-
-def table(full: Array, available: np.ndarray | None = None) -> LevelTable:
-    rows = np.arange(len(full), dtype=np.int32)
-    action = full.argmax(axis=1).astype(np.int32)
-    return LevelTable(rows, {}, action, full[rows, action], full, available)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(2, 6), st.floats(0.0, 1.0), st.floats(0.01, 1.0), st.integers(0, 1000))
-def test_the_share_of_exploration_is_found_and_replaced(actions: int, rate: float, other: float, seed: int) -> None:
-    rng = stream(seed, "legacy")
-    mask = rng.random((20, actions)) < 0.7
-    mask[:, 0] = True
-    mask[:, 1] = True
-    own = np.where(mask, rng.random((20, actions)), 0.0)
-    own[:, 0] = 0.0  # an available action that the legacy itself never takes: exploration is all there is of it
-    own /= own.sum(axis=1, keepdims=True)
-    uniform = mask / mask.sum(axis=1, keepdims=True)
-    found = LegacyBehaviour.of(table((1 - rate) * own + rate * uniform, mask), actions)
-    assert found is not None
-    np.testing.assert_allclose(found.rate, rate, atol=1e-9)
-    assert found.exploring(None) is found.logged
-    np.testing.assert_allclose(found.exploring(other).sum(axis=1), 1.0)
-    assert not found.exploring(other)[~mask].any()
-    if rate < 0.99:
-        np.testing.assert_allclose(found.exploring(other), (1 - other) * own + other * uniform, atol=1e-6)
-
-
-def test_what_is_left_to_chance() -> None:
-    one_hot = np.eye(3)[[0, 2, 1]]
-    known = LegacyBehaviour.of(table(one_hot), 3)
-    assert known is not None and known.deterministic and not known.uniform_already
-    taken = LevelTable(np.arange(3, dtype=np.int32), {}, np.array([0, 2, 1], dtype=np.int32), np.ones(3))
-    told = LegacyBehaviour.of(taken, 3)
-    assert told is not None and np.array_equal(told.logged, one_hot)
-    spread = LegacyBehaviour.of(table(np.full((3, 3), 1 / 3)), 3)
-    assert spread is not None and spread.uniform_already and not spread.deterministic
-    assert LegacyBehaviour.of(LevelTable(taken.parent, {}, taken.action, np.full(3, 0.5)), 3) is None
-    assert LegacyBehaviour.of(table(np.where(one_hot > 0, np.nan, one_hot)), 3) is None
-
-
-def test_a_level_without_a_choice_in_some_contexts_is_not_deterministic_for_that() -> None:
-    mask = np.array([[True, False], [True, True]])
-    found = LegacyBehaviour.of(table(np.array([[1.0, 0.0], [0.5, 0.5]]), mask), 2)
-    assert found is not None and not found.deterministic
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.integers(2, 30),
-    st.floats(0.01, 1.0),
-    st.sampled_from([1.5, 2.0, 3.0, math.inf]),
-    st.floats(0.01, 0.2),
-    st.floats(-0.4, 1.0),
-)
-def test_a_guessed_world_is_as_guessed(actions: int, explore: float, cap: float, gain: float, share: float) -> None:
-    loss = share * gain  # below 0: random actions earn more than the legacy's own
-    play = study_from_guess(actions, explore, cap, gain, loss, 0.1, 0.5, 2, stream(1, "guess"))
-    assert play.mean.min() >= -1e-12 and play.mean.max() <= 1 + 1e-12
-    assert np.ptp(play.mean) == pytest.approx(spacing(gain, loss))
-    assert (play.candidate <= (play.logging * cap if math.isfinite(cap) else 1.0) + 1e-9).all()
-    np.testing.assert_allclose(play.candidate.sum(axis=1), 1.0)
-    if explore < 0.99:  # the legacy's own action can be told
-        own = (play.logging - explore / actions) / (1 - explore)
-        values = (own * play.mean).sum(axis=1)
-        assert (play.mean.max(axis=1) - values).mean() == pytest.approx(gain, abs=0.01 * spacing(gain, loss))
-        assert (values - play.mean.mean(axis=1)).mean() == pytest.approx(loss, abs=0.01 * spacing(gain, loss))
+from aegis.validation.planner.guess import study_from_guess
 
 
 def some_play(seed: int, explore: float = 0.4, cap: float = 2.0, decisions: int = 3) -> HypotheticalStudy:
@@ -266,27 +148,3 @@ def test_fewer_episodes_than_the_largest_bet_allows_are_never_promised() -> None
     found = forecast_row((play,), 0.4, 2.0, 0.0, 0.05, 1.0, 100, 1)
     least = math.log(1 / 0.05) / math.log1p(gain_grid(play.largest).bets[0] * play.gain)
     assert found.episodes is not None and found.episodes >= least
-
-
-def needs(rate: float | None, cap: float) -> PlanRow:
-    """A study that takes 100 / rate episodes with cap 2 and twice as many without."""
-    episodes = math.ceil(100 / (rate or 0.01)) * (2 if math.isinf(cap) else 1)
-    return PlanRow(rate, cap, episodes, episodes, 1.0)
-
-
-def test_the_smallest_rate_that_is_enough() -> None:
-    caps = (2.0, math.inf)
-    rows = [needs(rate, cap) for rate in (0.1, 0.5, 1.0) for cap in caps]
-    found = smallest_sufficient_rate(needs, rows, 500, caps)
-    assert found is not None and found.cap == 2.0 and found.explore is not None
-    assert 0.2 <= found.explore <= 0.23
-    assert found.likely is not None and found.likely <= 500
-    below = smallest_sufficient_rate(needs, rows, 1500, caps)
-    assert below is not None and below.explore is not None and 100 / 1500 <= below.explore < 0.08
-    assert smallest_sufficient_rate(needs, rows, 50, caps) is None
-
-
-def test_a_legacy_that_explores_enough_needs_no_other_rate() -> None:
-    rows = [PlanRow(None, 2.0, 90, 100, 1.0), *[needs(rate, 2.0) for rate in (0.1, 1.0)]]
-    found = smallest_sufficient_rate(needs, rows, 200, (2.0,))
-    assert found is not None and found.explore is None

@@ -87,7 +87,7 @@ def test_over_draws_the_draws_are_the_units() -> None:
 
 
 def found_numbers(found: BenchResults) -> dict[tuple[str, object], list[float]]:
-    return {key: [item["reward"] for item in own.values()] for key, own in found.found.items()}
+    return {key: [item["reward"] for item in own.values()] for key, own in found.runs.items()}
 
 
 def test_in_every_run() -> None:

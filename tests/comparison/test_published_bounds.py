@@ -1,17 +1,17 @@
-"""The published bounds, particles and scopes of a comparison on logs."""
+"""The published bounds and particles of a comparison on logs."""
 
 from __future__ import annotations
 
 import comparison_cases  # noqa: F401  (puts the small logs of the certificates on the path)
 import pytest
-from small_logs import better, better_policy, make_table, source_of, worse_policy
+from small_logs import better_policy, make_table, source_of, worse_policy
 
 import aegis
 from aegis.agents import CandidateSettings, learn
 from aegis.comparison import ComparisonSettings, compare
 from aegis.comparison.published_bounds import DRAWS_UNPAID
 from aegis.logs import Source
-from aegis.policies import Function, Legacy, Logged, Mixture, Uniform
+from aegis.policies import Legacy, Logged, Mixture, Uniform
 
 
 @pytest.fixture(scope="module")
@@ -35,29 +35,6 @@ def test_mixtures_are_particles(source):
     assert best.claim != plain.claim and plain.provenance["kl"] == pytest.approx(0.0, abs=1e-12)
     assert best.provenance["kl"] > 0
     assert [choice.scope for choice in found.choices if choice.certificate] == [("dose",)]
-
-
-def test_scopes_share_the_risk(source):
-    found = compare(source, better_policy(source.problem))
-    assert found.scope == ("recipe", "dose")
-    for choice in found.choices:
-        assert set(choice.bounds) == {"recipe", "dose", "recipe + dose"}
-        assert {bound.delta for bound in choice.bounds.values()} == {found.each / 3}
-        best = max(choice.bounds.values(), key=lambda bound: bound.value)
-        assert choice.bounds[" + ".join(choice.scope)] == best
-    assert [choice.certificate for choice in found.choices] == [False, True]
-    assert "B is the largest weight observed" in found.choices[0].label and "lam was chosen" in found.choices[0].label
-
-
-def test_a_policy_for_one_level_is_asked_about_that_level_only(source):
-    def at_dose(level, rows):
-        assert level.name == "dose"
-        return better(level, rows)
-
-    policy = Function(source.problem, at_dose, ["dose"])
-    found, same = compare(source, policy), compare(source, policy, scope=["dose"])
-    assert found.scope == same.scope == ("dose",) and found.choices == ()
-    assert found.bounds == same.bounds
 
 
 def test_the_incumbent_is_weighted_at_every_level(source, learned):

@@ -115,10 +115,11 @@ def test_a_refusal_names_what_differs(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=words):
             run_tasks({"one": other}, 1, tmp_path)
-    (tmp_path / "one.study.json").write_text("[")
+    path = tmp_path / runs_file_name("one")
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
     with pytest.raises(InputError, match="other settings; move"):
         run_tasks({"one": Telling("b", seed=2)}, 1, tmp_path)
-    (tmp_path / runs_file_name("one")).unlink()
+    path.unlink()
     run_tasks({"one": Telling("b", seed=2)}, 1, tmp_path)  # a new study in the same folder is told from then on
     with pytest.raises(InputError, match=r"seed \(2 there, 1 now\)"):
         run_tasks({"one": Telling("a")}, 1, tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,8 @@ import pytest
 from bench_cases import bench
 
 from aegis.engine import Local, parse_engine
-from aegis.errors import OutputError
-from aegis.paper import ResultStore, collect_results, plan_bench, run_plans
+from aegis.errors import InputError, OutputError
+from aegis.paper import ResultStore, collect_results, load_bench, plan_bench, run_plans
 from aegis.paper import bench_runs as running
 
 
@@ -56,7 +58,7 @@ def test_whatever_is_raised_names_its_place(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(running, "MEASURES", {"online": broken})
     failures = run_plans([plan_bench(bench(), "quick")], ResultStore(None))
     assert len(failures) == 2
-    assert "ZeroDivisionError: by hand" in failures[0].why and "test_bench_runner.py" in failures[0].why
+    assert "ZeroDivisionError: by hand" in failures[0].why and "test_bench_runs.py" in failures[0].why
 
 
 def test_interrupted_it_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,3 +99,111 @@ def test_a_dask_cluster_gives_the_same() -> None:
     alone, cluster = ResultStore(None), ResultStore(None)
     assert run_plans([plan], alone) == run_plans([plan], cluster, engine=parse_engine("dask", 2)) == []
     assert collect_results(plan, alone).rows() == collect_results(plan, cluster).rows()
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> tuple[Path, Any]:
+    """Return the file of the first arm of a small bench that has been run, and the plan."""
+    plan = plan_bench(bench(), "quick")
+    run_plans([plan], ResultStore(tmp_path))
+    return tmp_path / "small" / f"{plan.units[0].key}.jsonl", plan
+
+
+def changed(line: bytes, **parts: Any) -> bytes:
+    return json.dumps({**json.loads(line), **parts}).encode()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: b"{not json",
+        lambda line: b"\xff\xfe" + line,
+        lambda line: b"[1, 2]",
+        lambda line: line.replace(b'"run"', b'"rin"'),
+        lambda line: changed(line, run="1"),
+        lambda line: changed(line, outcomes=3),
+        lambda line: changed(line, outcomes=[]),
+        lambda line: line.replace(b'"reward"', b'"rewrd"'),
+    ],
+)
+def test_a_damaged_line_is_run_again(damage: Any, stored: tuple[Path, Any]) -> None:
+    path, plan = stored
+    lines = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([*lines[:2], damage(lines[2]), lines[3], b""]))
+    store = ResultStore(path.parents[1])
+    assert store.missing(plan.units[0], range(3)) == [1]
+    assert run_plans([plan], store) == []
+    assert path.read_bytes().splitlines()[-1] == lines[2]
+    assert ResultStore(path.parents[1]).missing(plan.units[0], range(3)) == []
+
+
+def test_reading_changes_nothing_on_disk(stored: tuple[Path, Any]) -> None:
+    path, plan = stored
+    cut = path.read_bytes()[:-9]  # perhaps somebody is just writing the rest
+    path.write_bytes(cut)
+    assert len(ResultStore(path.parents[1]).read(plan.units[0])) == 2
+    assert path.read_bytes() == cut
+
+
+def test_a_file_that_cannot_be_read(stored: tuple[Path, Any]) -> None:
+    path, plan = stored
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(InputError, match="cannot read"):
+        ResultStore(path.parents[1]).read(plan.units[0])
+
+
+class Interrupted:
+    """An engine whose team is interrupted when its first part is done; its second is done as well."""
+
+    workers = 2
+
+    def team(self, fn: Any, parts: Any) -> Interrupted:
+        """Return itself."""
+        self.fn, self.parts = fn, parts
+        return self
+
+    def __enter__(self) -> Interrupted:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        yield 0, self.fn(self.parts[0])
+        raise KeyboardInterrupt
+
+    def finished(self) -> list[tuple[int, Any]]:
+        return [(1, self.fn(self.parts[1]))]
+
+
+def test_what_others_have_done_is_kept_when_it_is_interrupted(tmp_path: Path) -> None:
+    plan = plan_bench(bench(), "quick", {"seeds": 12})
+    with pytest.raises(KeyboardInterrupt):
+        run_plans([plan], ResultStore(tmp_path), Interrupted())
+    kept = ResultStore(tmp_path)
+    assert [len(kept.read(unit)) for unit in plan.units] == [10, 0]
+
+
+def test_interrupted_while_it_stores_it_stores_after_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, interrupted = running.append_runs, []
+
+    def once(*arguments: Any) -> None:
+        if not interrupted:
+            interrupted.append(arguments)
+            raise KeyboardInterrupt
+        whole(*arguments)
+
+    monkeypatch.setattr(running, "append_runs", once)
+    plan = plan_bench(bench(), "quick")
+    with pytest.raises(KeyboardInterrupt):
+        run_plans([plan], ResultStore(tmp_path))
+    kept = ResultStore(tmp_path)
+    assert [len(kept.read(unit)) for unit in plan.units] == [3, 0]
+
+
+@pytest.mark.parametrize("name", ["1b", "1c", "firing-order"])
+def test_seeds_that_are_not_run_in_lockstep_are_kept_one_by_one(name: str) -> None:
+    unit = plan_bench(load_bench(name), "quick").units[0]
+    parts = [part.seeds for part in running._parts(unit, list(range(6)))]
+    assert parts == ([(0, 1, 2, 3, 4), (5,)] if name == "1b" else [(seed,) for seed in range(6)])

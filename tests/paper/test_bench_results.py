@@ -1,0 +1,53 @@
+"""Results of a bench: rows, settings and numbers that come out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aegis.paper import MEASURES, BenchResults, ResultStore, bench_page, collect_results, load_bench, plan_bench
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+LISTS = {"curve": [1.0] * 40, "published": [-9.0, -4.0], "biased": [-20.0, -30.0], "sharp": [-3.0, -2.0], "ours": [1.0, 2.0]}
+
+
+def made_up(name: str, preset: str = "full") -> BenchResults:
+    """Return results of a bench with numbers that follow from arm, value and seed."""
+    plan = plan_bench(load_bench(name), preset, {"seeds": 3})
+    store = ResultStore(None)
+    for place, unit in enumerate(plan.units):
+        numbers = dict.fromkeys((*plan.bench.metrics, "reward", "value", "certified", "oracle"), 10.0 * place + 3)
+        store.add(unit, {seed: {**{m: v + seed for m, v in numbers.items()}, **LISTS} for seed in range(3)})
+    return collect_results(plan, store)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> bench_page.Archive:
+    bench_page.save_archive(tmp_path / "paper.json", [made_up("1a"), made_up("2a")], {"2a": ["2a-1"]})
+    return bench_page.load_archive(tmp_path / "paper.json")
+
+
+def test_settings_are_those_that_were_run() -> None:
+    shown = made_up("aegis-flip", "quick").settings
+    assert shown["common"]["episodes"] == 1500
+    assert shown["arms"]["ours"] == {"legacy": "sign:epsilon=0.3", "options.gate": "challenger"}
+    assert made_up("1a").settings["arms"] == {"flat_ts": {"agent": "flat_ts"}, "flat_cts": {"agent": "flat_cts"}}
+
+
+def test_the_oracle_of_rewards_stands_beside_rewards_only() -> None:
+    rows = made_up("aegis-flip").rows()
+    assert all((row["oracle"] is not None) == (row["metric"] == "reward") for row in rows)
+
+
+@pytest.mark.parametrize(("name", "arm"), [("offline-1", "aligned"), ("3a", "greedy")])
+def test_numbers_that_are_kept_come_out_again(name: str, arm: str) -> None:
+    """The page names the code that gave its numbers; what has changed since changes none of these."""
+    kept = {results.bench.name: results for results in bench_page.load_archive(DOCS / "paper.json").results}[name]
+    unit = next(item for item in plan_bench(load_bench(name), "full").units if item.arm == arm)
+    (again,) = MEASURES[unit.measure](unit.settings, [0])
+    for metric, number in kept.runs[arm, None][0].items():
+        if not isinstance(number, list):
+            assert again[metric] == pytest.approx(number, rel=1e-4, abs=1e-4), metric

@@ -1,0 +1,30 @@
+"""Units of a bench: merged settings, changes, and the digest."""
+
+from __future__ import annotations
+
+import pytest
+from bench_cases import bench
+
+from aegis.errors import SettingError
+from aegis.paper import plan_bench
+from aegis.paper.bench_file import merge_settings
+
+
+def test_settings_are_merged_from_the_base_over_the_preset_to_the_arm_and_what_was_asked() -> None:
+    found = plan_bench(bench(), "full", {"world.f_a": 1.0})
+    assert [unit.settings["episodes"] for unit in found.units] == [8, 8]
+    assert found.units[0].settings["world"] == {"name": "additive", "inner_steps": 3, "f_a": 1.0}
+    assert found.units[0].settings["agent"] == "nested_nig"
+    assert merge_settings({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}, "d": None}) == {"a": {"b": 1, "c": 3}}
+
+
+@pytest.mark.parametrize("changes", [{"sedes": 3}, {"seeds": 0}, {"world": 3}, {"episodes.x": 3}, {"episodes": 1.5}])
+def test_changes_that_cannot_be(changes: dict[str, object]) -> None:
+    with pytest.raises(SettingError):
+        plan_bench(bench(), "quick", changes)
+
+
+def test_the_digest_depends_on_settings_alone() -> None:
+    first, second = (plan_bench(bench(), "full", {"seeds": seeds}).units[0] for seeds in (2, 5))
+    assert first.key == second.key
+    assert first.key != plan_bench(bench(), "full", {"episodes": 9}).units[0].key

@@ -1,0 +1,21 @@
+"""The table of measures: names, options and metrics."""
+
+from __future__ import annotations
+
+import pytest
+from bench_cases import SETTINGS
+
+from aegis.paper import MEASURES
+from aegis.paper.measure_table import metrics_of
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_the_names_of_metrics_are_those_that_a_measure_gives(measure: str) -> None:
+    (own,) = MEASURES[measure](SETTINGS[measure], [0])
+    names = metrics_of(measure, SETTINGS[measure])
+    assert {name for name, item in own.items() if isinstance(item, list)} == set(names.lists)
+    assert {name for name, item in own.items() if not isinstance(item, list)} == set(names.numbers)
+
+
+def test_measures_are_documented() -> None:
+    assert all(measure.__doc__ for measure in MEASURES.values())
