@@ -1,10 +1,7 @@
 """What is decided, in which order, and what is known about causes: the vocabulary every other room speaks."""
 
 from aegis.problem.batch import (
-    AnyArray,
-    Array,
     Batch,
-    Ints,
     LevelTable,
     RowOrigins,
     Rows,
@@ -45,6 +42,10 @@ from aegis.problem.strict_yaml import explain_validation_error, read_yaml, write
 from aegis.problem.traces import OFFSETS, TraceCollector, Traces, coarse_path_hashes, path_digest
 from aegis.problem.variables import (
     Actions,
+    AnyArray,
+    Array,
+    Bools,
+    Ints,
     Value,
     Variable,
     atom_index,
@@ -65,6 +66,7 @@ __all__ = [
     "Array",
     "Backdoor",
     "Batch",
+    "Bools",
     "EpisodeFingerprints",
     "Graph",
     "Guard",

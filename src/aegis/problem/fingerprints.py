@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from aegis.errors import PolicyError
 from aegis.files import json_digest
-from aegis.problem.batch import AnyArray, Batch
+from aegis.problem.batch import Batch
 from aegis.problem.problem import Problem
+from aegis.problem.variables import AnyArray
 
 Hashes = npt.NDArray[np.uint64]  # one for each row or id
 

@@ -24,6 +24,14 @@ NARROWEST = 1000  # spacings of floats in half a window: its length is then off 
 
 Value = str | int | float | bool  # of an action or a category
 
+Array = npt.NDArray[np.float64]  # numbers
+
+Ints = npt.NDArray[np.int32]  # indices of rows, parents or actions
+
+Bools = npt.NDArray[np.bool_]  # masks
+
+AnyArray = npt.NDArray[Any]  # ids and contexts: numbers or words
+
 VariableKind = Literal["real", "vector", "categorical"]
 
 
@@ -184,7 +192,7 @@ class Actions:
         return self.kind != "labels"
 
     @property
-    def numbers(self) -> npt.NDArray[np.float64]:
+    def numbers(self) -> Array:
         """The values as `float64[A]`, read only; only for numeric actions."""
         if not self.numeric:
             raise ProblemError(f"action '{self.column}' has labels, not numbers")
@@ -197,7 +205,7 @@ class Actions:
             return Variable(self.column)
         return Variable(self.column, "categorical", values=self.values)
 
-    def as_rows(self, index: npt.NDArray[np.integer]) -> npt.NDArray[Any]:
+    def as_rows(self, index: npt.NDArray[np.integer]) -> AnyArray:
         """Return what a model sees for action indices: numbers for numeric actions, codes for labels.
 
         Raises ProblemError for an index outside 0..A-1; -1, an action not yet chosen, would otherwise pass as the last one.
@@ -244,28 +252,23 @@ def _finite(value: Value) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _numbers(values: tuple[Value, ...]) -> npt.NDArray[np.float64]:
+def _numbers(values: tuple[Value, ...]) -> Array:
     found = np.asarray(values, dtype=np.float64)
     found.flags.writeable = False
     return found
 
 
-_Array = npt.NDArray[np.float64]
-
-_Mask = npt.NDArray[np.bool_]
-
-
 ATOM_TOLERANCE = 1e-6  # of the length of an interval: a number this near to an atom is the atom, as files round
 
 
-def window_ends(actions: Actions, centres: _Array) -> tuple[_Array, _Array]:
+def window_ends(actions: Actions, centres: Array) -> tuple[Array, Array]:
     """Return lower and upper ends of the windows around centres of any shape, cut to the interval."""
     low, high = actions.limits
     reach = float(actions.bandwidth or 0.0)
     return np.maximum(centres - reach, low), np.minimum(centres + reach, high)
 
 
-def window_density(actions: Actions, centres: _Array, value: _Array) -> _Array:
+def window_density(actions: Actions, centres: Array, value: Array) -> Array:
     """Return the density at `value` of acting uniformly in the window around each centre; 0 outside it, and at atoms.
 
     centres and value have shapes that fit together. A window holds its lower end and not its upper one, but for the last.
@@ -276,13 +279,13 @@ def window_density(actions: Actions, centres: _Array, value: _Array) -> _Array:
     return np.where(inside & ~is_atom(actions, value), 1.0 / (upper - lower), 0.0)
 
 
-def is_atom(actions: Actions, value: _Array) -> _Mask:
+def is_atom(actions: Actions, value: Array) -> Bools:
     """Return which numbers are atoms of the logging policy; same shape as `value`."""
-    found: _Mask = atom_index(actions, value) >= 0
+    found: Bools = atom_index(actions, value) >= 0
     return found
 
 
-def atom_index(actions: Actions, value: _Array) -> npt.NDArray[np.int32]:
+def atom_index(actions: Actions, value: Array) -> Ints:
     """Return the index of the atom that each number is, same shape; -1 if it is none."""
     low, high = actions.limits
     found = np.full(np.shape(value), -1, dtype=np.int32)
@@ -291,18 +294,18 @@ def atom_index(actions: Actions, value: _Array) -> npt.NDArray[np.int32]:
     return found
 
 
-def nearest_points(actions: Actions, value: _Array) -> npt.NDArray[np.int32]:
+def nearest_points(actions: Actions, value: Array) -> Ints:
     """Return the index of the point nearest to each number, same shape; of two equally near the lower one."""
     return np.searchsorted(cell_edges(actions)[1:-1], value, side="left").astype(np.int32)
 
 
-def cell_edges(actions: Actions) -> _Array:
+def cell_edges(actions: Actions) -> Array:
     """Return the ends `[A + 1]` of the cells of the points: the middles between neighbours, and the ends of the interval."""
     points = actions.numbers
     return np.concatenate([points[:1], (points[1:] + points[:-1]) / 2, points[-1:]])
 
 
-def cell_probability(actions: Actions, value: _Array, mu: _Array) -> _Array:
+def cell_probability(actions: Actions, value: Array, mu: Array) -> Array:
     """Return density times length of the cell `[n]`, over which the weight of the uniform policy of that cell is one.
 
     It may exceed 1 where a density is narrower than the cell. Infinite at atoms, which a uniform policy does not take.
