@@ -19,7 +19,6 @@ from aegis.problem import (
     Propensity,
     augmented_context,
     cell_edges,
-    cell_probability,
     concat,
     decision_hashes,
     dump_problem,
@@ -151,8 +150,6 @@ def test_atoms_are_known_up_to_round_off_and_have_no_density() -> None:
     value = np.array([0.0, 2.0 + 5e-9, 2.001, 10.0])
     assert is_atom(actions, value).tolist() == [True, True, False, False]
     assert window_density(actions, np.array([1.5]), value).tolist() == [0.0, 0.0, 0.5, 0.0]
-    chance = cell_probability(actions, value, np.array([0.3, 0.1, 0.2, 0.4]))
-    assert np.isinf(chance[:2]).all() and chance[2:] == pytest.approx([0.2 * 1.0, 0.4 * 0.5])
 
 
 def table(value: list[float]) -> LevelTable:

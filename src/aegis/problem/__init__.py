@@ -39,7 +39,6 @@ from aegis.problem.problem_file import DRAFT_HEADER, dump_problem, load_problem,
 from aegis.problem.protocols import Plant, Policy, RewardModel, State, Storable
 from aegis.problem.reward import Guard, Reward
 from aegis.problem.strict_yaml import explain_validation_error, read_yaml, write_yaml
-from aegis.problem.traces import OFFSETS, TraceCollector, Traces, coarse_path_hashes, path_digest
 from aegis.problem.variables import (
     Actions,
     AnyArray,
@@ -48,9 +47,7 @@ from aegis.problem.variables import (
     Ints,
     Value,
     Variable,
-    atom_index,
     cell_edges,
-    cell_probability,
     check_resolution,
     is_atom,
     nearest_points,
@@ -60,7 +57,6 @@ from aegis.problem.variables import (
 
 __all__ = [
     "DRAFT_HEADER",
-    "OFFSETS",
     "Actions",
     "AnyArray",
     "Array",
@@ -87,18 +83,13 @@ __all__ = [
     "SiblingGroups",
     "State",
     "Storable",
-    "TraceCollector",
-    "Traces",
     "Value",
     "Variable",
     "ancestors",
-    "atom_index",
     "augmented_context",
     "backdoor_admissible",
     "cell_edges",
-    "cell_probability",
     "check_resolution",
-    "coarse_path_hashes",
     "concat",
     "content_digest",
     "d_separated",
@@ -119,7 +110,6 @@ __all__ = [
     "nested_means",
     "parent_means",
     "parse_problem",
-    "path_digest",
     "read_yaml",
     "round_for_sums",
     "row_hashes",

@@ -13,8 +13,7 @@ from aegis.errors import ProblemError, did_you_mean
 from aegis.problem.level import Level
 from aegis.problem.means import nested_means, plain_means
 from aegis.problem.problem import Problem
-from aegis.problem.variables import AnyArray as AnyArray
-from aegis.problem.variables import Array, Bools, Ints, nearest_points
+from aegis.problem.variables import AnyArray, Array, Bools, Ints, nearest_points
 
 Rows = dict[str, AnyArray]  # columns by name, all of one length
 

@@ -303,12 +303,3 @@ def cell_edges(actions: Actions) -> Array:
     """Return the ends `[A + 1]` of the cells of the points: the middles between neighbours, and the ends of the interval."""
     points = actions.numbers
     return np.concatenate([points[:1], (points[1:] + points[:-1]) / 2, points[-1:]])
-
-
-def cell_probability(actions: Actions, value: Array, mu: Array) -> Array:
-    """Return density times length of the cell `[n]`, over which the weight of the uniform policy of that cell is one.
-
-    It may exceed 1 where a density is narrower than the cell. Infinite at atoms, which a uniform policy does not take.
-    """
-    lengths = np.diff(cell_edges(actions))[nearest_points(actions, value)]
-    return np.where(is_atom(actions, value), np.inf, mu * lengths)
