@@ -19,7 +19,6 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-import sys
 from collections.abc import Iterable
 
 
@@ -97,10 +96,11 @@ def check_choice(word: str, allowed: Iterable[object], what: str, error: type[In
 
 def whole_number(name: str, value: object, least: int = 1, most: float = math.inf, error: type[InputError] = SettingError) -> int:
     """Return a setting as an int; raise `error` unless it is a whole number from `least` to `most`."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not least <= value <= most:
+    number = int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else None
+    if number is None or not least <= number <= most:
         limit = "" if most == math.inf else f" to {most}"
         raise error(f"{name} is a whole number from {least}{limit}, found {value!r}")
-    return int(value)
+    return number
 
 
 def finite_number(
@@ -113,16 +113,15 @@ def finite_number(
     error: type[InputError] = SettingError,
 ) -> float:
     """Return a setting as a float; raise `error` unless it is finite, in [low, high] and in the open interval (above, below)."""
-    number = float(value) if isinstance(value, numbers.Real) and _fits_a_float(value) else math.nan
-    if not (low <= number <= high and above < number < below):
+    try:
+        number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # a whole number beyond the floats
+        number = math.inf
+    if not (math.isfinite(number) and low <= number <= high and above < number < below):
         limits = (("from", low), ("above", above), ("to", high), ("below", below))
         allowed = "".join(f" {word} {limit:g}" for word, limit in limits if math.isfinite(limit))
         raise error(f"{name} is a finite number{allowed}, found {value!r}")
     return number
-
-
-def _fits_a_float(value: numbers.Real) -> bool:
-    return not isinstance(value, bool) and bool(abs(value) <= sys.float_info.max)
 
 
 def pluralise(number: float, things: str, before: str = "") -> str:

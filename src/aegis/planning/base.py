@@ -10,6 +10,7 @@ from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 from aegis.errors import SettingError
 from aegis.mechanisms import Belief, Theta
@@ -63,12 +64,7 @@ class Rule(Protocol):
         ...
 
     def prepare(
-        self,
-        belief: Belief,
-        rng: np.random.Generator,
-        episode: int,
-        scope: Iterable[str] | None = None,
-        theta: Theta | None = None,
+        self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
     ) -> Choice:
         """Return the choice for one episode, counted from 0, from the belief before it.
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from aegis.mechanisms import StackedRegression, Theta, has_equal_counts
-from aegis.planning.base import Choice, Mask
+from aegis.planning.base import Choice
 from aegis.planning.planned_policy import Planned
 from aegis.planning.recursion import BLOCK
 from aegis.planning.states import States
 from aegis.planning.value_rules import GreedyChoice, ThompsonChoice
 from aegis.policies import open_actions, probability_taken, table_of
-from aegis.problem import AnyArray, Array, Batch
+from aegis.problem import AnyArray, Array, Batch, Bools
 
 # Choices that look at the values of one particle in one state at a time, so that particles of several runs can be asked as one.
 PARTICLE_BY_PARTICLE = (ThompsonChoice, GreedyChoice)
@@ -73,7 +73,7 @@ class PlannedRuns:
         chosen = chosen.reshape(times, -1, actions)
         return chosen if shared.legacy is None else np.repeat(chosen, shared.legacy.weights.size, axis=0)
 
-    def _of(self, level: str, theta: Theta, states: States, mask: Mask, times: int) -> Array:
+    def _of(self, level: str, theta: Theta, states: States, mask: Bools, times: int) -> Array:
         """Return the distributions `[R * times, n, A]` of R of the runs."""
         choice: Choice = replace(self.choices[0], theta=theta)  # type: ignore[type-var]
         planner = replace(self.shared, choice=choice)

@@ -76,9 +76,9 @@ def legacy_probabilities(
     chosen = {spec.name: states.index[spec.name] for spec in problem.above(level)}
     masks = () if available is None else (available,)
     particles = max([values.shape[0] for values in (*known.values(), *chosen.values(), *masks)], default=1)
-    flat_rows = {name: _flat(values, particles) for name, values in known.items()}
-    flat_index = {name: _flat(values, particles) for name, values in chosen.items()}
-    flat_mask = {} if available is None else {level: _flat(available, particles)}
+    flat_rows = {name: flatten_particles(values, particles) for name, values in known.items()}
+    flat_index = {name: flatten_particles(values, particles) for name, values in chosen.items()}
+    flat_mask = {} if available is None else {level: flatten_particles(available, particles)}
     batch = hypothetical_batch(problem, level, particles * states.count, flat_rows, flat_index, flat_mask)
     if legacy.weights.size > 1 and scope:
         anybody = Legacy(problem, {name: Uniform() for name in problem.names})  # tells nothing about the legacy's particle
@@ -90,6 +90,7 @@ def _outside(problem: Problem, level: str) -> tuple[Level, ...]:
     return (*problem.above(level), problem.level(level))
 
 
-def _flat(values: AnyArray, particles: int) -> AnyArray:
+def flatten_particles(values: AnyArray, particles: int) -> AnyArray:
+    """Return values `[1 or S, n, ...]` of `particles` = S as `[S * n, ...]`."""
     wide = np.broadcast_to(values, (particles, *values.shape[1:]))
     return wide.reshape(particles * values.shape[1], *values.shape[2:])

@@ -6,15 +6,16 @@ Hybrid: the new policy at some levels. Capped: no probability is raised more tha
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from aegis.errors import PolicyError, SettingError
-from aegis.policies.base import checked_number, require_storable, table_of
-from aegis.policies.mixture import SUM_TOLERANCE, path_full, path_taken
+from aegis.errors import PolicyError, SettingError, finite_number
+from aegis.policies.base import SingleParticle, bad_distribution, set_fields, storable_members, table_of
+from aegis.policies.mixture import path_full, path_taken
 from aegis.policies.smoothing import draw_numbers, probability_taken
 from aegis.problem import Array, Batch, Policy, Problem, RewardModel, Scope, State
 
@@ -34,10 +35,7 @@ class Hybrid:
     legacy: Policy
 
     def __init__(self, problem: Problem, scope: Iterable[str], new: Policy, legacy: Policy) -> None:
-        object.__setattr__(self, "problem", problem)
-        object.__setattr__(self, "scope", problem.scope(scope))
-        object.__setattr__(self, "new", new)
-        object.__setattr__(self, "legacy", legacy)
+        set_fields(self, problem=problem, scope=problem.scope(scope), new=new, legacy=legacy)
 
     @property
     def windowed(self) -> frozenset[str]:
@@ -63,8 +61,7 @@ class Hybrid:
 
     def state(self) -> State:
         """Return the scope and both policies."""
-        members = {"new": require_storable(self.new, "the new policy"), "legacy": require_storable(self.legacy, "the legacy")}
-        return State(self.kind, {"scope": sorted(self.scope)}, members=members)
+        return State(self.kind, {"scope": sorted(self.scope)}, members=storable_members(new=self.new, legacy=self.legacy))
 
     @classmethod
     def restore(cls, state: State, problem: Problem) -> Hybrid:
@@ -93,11 +90,10 @@ def capped_probabilities(pi_scores: Array, mu: Array, limit: float) -> Array:
     check_cap(limit)
     if pi_scores.shape != mu.shape or mu.ndim != 2:
         raise PolicyError(f"cap: scores {list(pi_scores.shape)} and probabilities {list(mu.shape)} need one shape [n, A]")
-    sums = mu.sum(axis=1)
-    wrong = ~((mu >= 0).all(axis=1) & (np.abs(sums - 1.0) <= SUM_TOLERANCE))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise PolicyError(f"cap, row {row}: the legacy's probabilities {mu[row].tolist()} are not a distribution")
+    wrong = bad_distribution(mu, None)
+    if wrong is not None:
+        (row,), expected = wrong
+        raise PolicyError(f"cap, row {row}: the legacy's probabilities {mu[row].tolist()} are not a distribution; {expected}")
     support = mu > 0
     blind = support & ~np.isfinite(pi_scores)
     if blind.any():
@@ -117,14 +113,13 @@ def capped_probabilities(pi_scores: Array, mu: Array, limit: float) -> Array:
 
 def check_cap(limit: float) -> float:
     """Return the cap W; raise SettingError unless it is at least 1 (below 1 no distribution satisfies it)."""
-    number = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
-    if not number or not limit >= 1:
+    if not isinstance(limit, numbers.Real) or isinstance(limit, bool) or not limit >= 1:
         raise SettingError(f"the limit W of a cap is a number from 1 (infinity allowed), found {limit!r}")
     return float(limit)
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Capped:
+class Capped(SingleParticle):
     """The capped policy of a reward model and a legacy at `levels` (all if None); the legacy itself at the others.
 
     The model predicts rewards as logged; with `goal: minimise` small predictions are the good ones. The legacy may be a
@@ -141,16 +136,7 @@ class Capped:
     def __init__(
         self, problem: Problem, model: RewardModel, legacy: Policy, limit: float, levels: Iterable[str] | None = None
     ) -> None:
-        object.__setattr__(self, "problem", problem)
-        object.__setattr__(self, "model", model)
-        object.__setattr__(self, "legacy", legacy)
-        object.__setattr__(self, "limit", check_cap(limit))
-        object.__setattr__(self, "levels", problem.scope(levels))
-
-    @property
-    def weights(self) -> Array:
-        """Return `[1]`."""
-        return np.ones(1)
+        set_fields(self, problem=problem, model=model, legacy=legacy, limit=check_cap(limit), levels=problem.scope(levels))
 
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[1, n, A]`."""
@@ -169,10 +155,7 @@ class Capped:
     def state(self) -> State:
         """Return limit and levels, with model and legacy as members."""
         limit = "inf" if math.isinf(self.limit) else self.limit
-        members = {
-            "model": require_storable(self.model, "the reward model"),
-            "legacy": require_storable(self.legacy, "the legacy"),
-        }
+        members = storable_members(model=self.model, legacy=self.legacy)
         return State(self.kind, {"limit": limit, "levels": sorted(self.levels)}, members=members)
 
     @classmethod
@@ -202,11 +185,8 @@ class Floored:
     levels: Scope
 
     def __init__(self, problem: Problem, new: Policy, legacy: Policy, share: float, levels: Iterable[str] | None = None) -> None:
-        object.__setattr__(self, "problem", problem)
-        object.__setattr__(self, "new", new)
-        object.__setattr__(self, "legacy", legacy)
-        object.__setattr__(self, "share", checked_number(share, "floor: 'share'", low=0.0, high=1.0))
-        object.__setattr__(self, "levels", problem.scope(levels))
+        checked = finite_number("floor: 'share'", share, 0.0, 1.0)
+        set_fields(self, problem=problem, new=new, legacy=legacy, share=checked, levels=problem.scope(levels))
 
     @property
     def weights(self) -> Array:
@@ -215,21 +195,21 @@ class Floored:
 
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[S, n, A]`."""
-        found = self.new.full(level, batch)
+        chances = self.new.full(level, batch)
         if level not in self.levels or self.share == 0.0:
-            return found
-        return (1.0 - self.share) * found + self.share * path_full(self.legacy, level, batch)
+            return chances
+        return (1.0 - self.share) * chances + self.share * path_full(self.legacy, level, batch)
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[S, n]`."""
-        found = self.new.taken(level, batch)
+        chances = self.new.taken(level, batch)
         if level not in self.levels or self.share == 0.0:
-            return found
-        return (1.0 - self.share) * found + self.share * path_taken(self.legacy, level, batch)
+            return chances
+        return (1.0 - self.share) * chances + self.share * path_taken(self.legacy, level, batch)
 
     def state(self) -> State:
         """Return share and levels, with both policies as members."""
-        members = {"new": require_storable(self.new, "the new policy"), "legacy": require_storable(self.legacy, "the legacy")}
+        members = storable_members(new=self.new, legacy=self.legacy)
         return State(self.kind, {"share": self.share, "levels": sorted(self.levels)}, members=members)
 
     @classmethod

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from aegis.errors import PolicyError
-from aegis.policies.base import problem_of, require_storable, table_of
+from aegis.policies.base import bad_distribution, problem_of, require_storable, set_fields, table_of
 from aegis.policies.smoothing import draw_numbers
 from aegis.problem import AnyArray, Array, Batch, Policy, Problem, Scope, State
 
@@ -70,9 +70,6 @@ def sums_before(batch: Batch, values: Mapping[str, Array]) -> dict[str, Array]:
     return {name: before[:, place] for name, place in places.items()}
 
 
-SUM_TOLERANCE = 1e-6
-
-
 @dataclass(frozen=True, slots=True, init=False)
 class Mixture:
     """The particles of several policies, one after the other; `weights[i]` is split over the particles of policy i.
@@ -88,14 +85,13 @@ class Mixture:
         members = tuple(policies)
         if not members:
             raise PolicyError("a mixture needs at least one policy")
-        given = np.full(len(members), 1.0 / len(members)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if given.shape != (len(members),):
-            raise PolicyError(f"a mixture needs one weight per policy: {len(members)} policies, weights {given.tolist()}")
-        total = given.sum()
-        if not (np.isfinite(given).all() and (given >= 0).all() and abs(total - 1.0) <= SUM_TOLERANCE):
-            raise PolicyError(f"the weights of a mixture are numbers from 0 that sum to 1, found {given.tolist()}")
-        object.__setattr__(self, "policies", members)
-        object.__setattr__(self, "shares", tuple(float(share) for share in given / total))
+        shares = np.full(len(members), 1.0 / len(members)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if shares.shape != (len(members),):
+            raise PolicyError(f"a mixture needs one weight per policy: {len(members)} policies, weights {shares.tolist()}")
+        if bad_distribution(shares, None) is not None:
+            raise PolicyError(f"the weights of a mixture are numbers from 0 that sum to 1, found {shares.tolist()}")
+        total = shares.sum()
+        set_fields(self, policies=members, shares=tuple(float(share) for share in shares / total))
 
     @property
     def problem(self) -> Problem:
@@ -130,7 +126,7 @@ class Mixture:
         """Build the policy from its state."""
         shares = tuple(float(share) for share in state.setting("shares"))
         mixture = cls([state.policy(str(i)) for i in range(len(shares))], shares)
-        object.__setattr__(mixture, "shares", shares)  # dividing by their sum again could change the last digit
+        set_fields(mixture, shares=shares)  # dividing by their sum again could change the last digit
         return mixture
 
 

@@ -30,17 +30,11 @@ from aegis.policies.target_columns import FullColumns, TargetColumns
 from aegis.problem import AnyArray, Policy, Problem, State, Storable, dump_problem
 
 POLICIES: dict[str, type[Storable]] = {
-    "legacy": Legacy,
-    "logged": Logged,
-    "incumbent": StatedIncumbent,
-    "mixture": Mixture,
-    "hybrid": Hybrid,
-    "capped": Capped,
-    "floored": Floored,
-    "columns": TargetColumns,
-    "full columns": FullColumns,
-    "function": Function,
-}
+    policy.kind: policy
+    for policy in (
+        Legacy, Logged, StatedIncumbent, Mixture, Hybrid, Capped, Floored, TargetColumns, FullColumns, Function,
+    )
+}  # fmt: skip
 
 
 # What reading a damaged file of arrays may raise: the system, the zip reader, the header of an array, its size.
@@ -231,11 +225,9 @@ def _read(folder: Path) -> dict[str, Any]:
             f"{path} was written by a newer version of AEGIS (format {version}; this version reads up to "
             f"{POLICY_FORMAT}); update AEGIS"
         )
-    seal = content.pop("seal", None)
-    if seal != json_digest(content):
+    if content.pop("seal", None) != json_digest(content):
         raise PolicyError(f"{path} was altered after it was written; restore it or save the policy again")
-    found: dict[str, Any] = content
-    return found
+    return dict(content)
 
 
 def _read_arrays(folder: Path, name: str | None) -> dict[str, AnyArray]:
@@ -243,8 +235,8 @@ def _read_arrays(folder: Path, name: str | None) -> dict[str, AnyArray]:
         return {}
     path = folder / name
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
-            return {key: found[key] for key in found.files}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {key: arrays[key] for key in arrays.files}
     except _DAMAGE as error:
         raise PolicyError(
             f"cannot read the arrays of the policy, {path}: {error}; restore the folder or save it again"

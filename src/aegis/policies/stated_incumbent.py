@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from aegis.errors import PolicyError, SettingError
-from aegis.policies.base import LevelRule, one_hot, table_of, visible_variables
+from aegis.policies.base import LevelRule, SingleParticle, one_hot, table_of, visible_variables
 from aegis.policies.legacy import Legacy, Logged
 from aegis.policies.rules import Epsilon, Uniform, rule_from_description
 from aegis.policies.smoothing import density_of, exact_actions, probability_taken
@@ -19,7 +19,7 @@ INCUMBENT_ROUND_OFF = 1e-6  # of logged probabilities
 
 
 @dataclass(frozen=True, slots=True)
-class StatedIncumbent:
+class StatedIncumbent(SingleParticle):
     """The incumbents of a problem, level by level; one particle.
 
     At a level without one, and at one that is declared to be `logged`, it is the policy that wrote the log. Raises PolicyError
@@ -39,11 +39,6 @@ class StatedIncumbent:
     def levels(self) -> Scope:
         """The levels at which it is not the policy that wrote the log."""
         return stated_levels(self.problem)
-
-    @property
-    def weights(self) -> Array:
-        """Return `[1]`."""
-        return np.ones(1)
 
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[1, n, A]`; PolicyError if the batch does not hold what the incumbent is read from."""

@@ -40,6 +40,7 @@ from aegis.problem.protocols import Plant, Policy, RewardModel, State, Storable
 from aegis.problem.reward import Guard, Reward
 from aegis.problem.strict_yaml import explain_validation_error, read_yaml, write_yaml
 from aegis.problem.variables import (
+    SUM_TOLERANCE,
     Actions,
     AnyArray,
     Array,
@@ -57,6 +58,7 @@ from aegis.problem.variables import (
 
 __all__ = [
     "DRAFT_HEADER",
+    "SUM_TOLERANCE",
     "Actions",
     "AnyArray",
     "Array",

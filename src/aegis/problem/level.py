@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from aegis.errors import ProblemError
 from aegis.problem.incumbent import Incumbent
 from aegis.problem.reward import check_ordered_limits
-from aegis.problem.variables import Actions, Variable, check_unique
+from aegis.problem.variables import SUM_TOLERANCE, Actions, Variable, check_unique
 
 _ROUND_OFF = 1e-9  # ten times 0.1 is not quite 1
-_SUM = 1e-6  # how far shares may sum to something other than 1
 _ROUNDED = 5.001e-3  # how far a share with two digits is off at most
 
 
@@ -70,9 +69,9 @@ class Propensity:
                     f"{'; write 60 % as 0.6' if 1 < share <= 100 else ''}"
                 )
         total = math.fsum(self.shares)
-        if self.shares and abs(total - 1) > _SUM:
+        if self.shares and abs(total - 1) > SUM_TOLERANCE:
             raise ProblemError(
-                f"propensity: 'shares' sum to {total:.7g}, expected 1 (within {_SUM:g}){_rounded(self.shares, total)}"
+                f"propensity: 'shares' sum to {total:.7g}, expected 1 (within {SUM_TOLERANCE:g}){_rounded(self.shares, total)}"
             )
 
     def _check_wrong_by(self) -> None:

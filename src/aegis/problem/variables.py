@@ -20,6 +20,8 @@ from aegis.errors import ProblemError
 
 MOST_GRID_POINTS = 100_000  # of an action grid
 
+SUM_TOLERANCE = 1e-6  # how far the probabilities of all actions may sum to something other than 1
+
 NARROWEST = 1000  # spacings of floats in half a window: its length is then off by one in a thousand at most
 
 Value = str | int | float | bool  # of an action or a category
