@@ -149,7 +149,7 @@ def test_the_oracle_policy_needs_decided_actions_to_say_what_was_taken() -> None
 
 def test_what_cannot_be_asked_is_refused() -> None:
     world = ChemicalPlant()
-    with pytest.raises(SettingError, match="nobody acts at batch, dose"):
+    with pytest.raises(SettingError, match="no policy acts at batch, dose"):
         oracle_value(world, ("recipe",))
     with pytest.raises(SettingError, match="fineness"):
         oracle_value(world, fineness=0)

@@ -6,13 +6,12 @@ Each cell has its own Normal-Inverse-Gamma posterior, so nothing is shared betwe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
-from scipy.special import digamma, gammaln
 
-from aegis.errors import ModelError, SettingError
-from aegis.mechanisms.normal_inverse_gamma import ROUND_OFF, check_prior, check_tempering
+from aegis.errors import ModelError, SettingError, finite_number
+from aegis.mechanisms.normal_inverse_gamma import ROUND_OFF, check_prior, gamma_divergence
 from aegis.problem import Actions, AnyArray, Array, Rows, Variable
 
 
@@ -27,7 +26,7 @@ class CellStates:
 
     def arrays(self) -> dict[str, Array]:
         """Return the parameters as arrays, for saving."""
-        return {"precision": self.precision, "shift": self.shift, "shape": self.shape, "square": self.square}
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @property
     def mean(self) -> Array:
@@ -58,7 +57,7 @@ class Cells:
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        check_tempering(self.temper)
+        finite_number("tempering", self.temper, above=0.0)
         check_prior(self.precision, self.shape, self.rate)
         if self.target.kind != "real":
             raise SettingError(f"cells: the target '{self.target.name}' must be real, found {self.target.kind}")
@@ -142,18 +141,11 @@ class Cells:
         p, q = state, other
         ratio = q.precision / p.precision
         gaussian = 0.5 * (ratio - 1.0 - np.log(ratio) + p.shape / p.rate * q.precision * np.square(p.mean - q.mean))
-        gamma = (
-            (p.shape - q.shape) * digamma(p.shape)
-            - gammaln(p.shape)
-            + gammaln(q.shape)
-            + q.shape * np.log(p.rate / q.rate)
-            + p.shape * (q.rate - p.rate) / p.rate
-        )
-        return float(np.sum(gaussian + gamma))
+        return float(np.sum(gaussian + gamma_divergence(p.shape, p.rate, q.shape, q.rate)))
 
     def restore(self, arrays: Mapping[str, Array]) -> CellStates:
         """Return a saved state."""
-        return CellStates(arrays["precision"], arrays["shift"], arrays["shape"], arrays["square"])
+        return CellStates(**{part.name: arrays[part.name] for part in fields(CellStates)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aegis.errors import SettingError
+from aegis.errors import whole_number
 from aegis.mechanisms.base import FeatureMap
 from aegis.mechanisms.fourier import Fourier
 from aegis.problem import Array
@@ -74,8 +74,7 @@ class Polynomial(FeatureMap):
     factors: tuple[tuple[int, ...], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.degree, int) or self.degree < 1:
-            raise SettingError(f"polynomial features: the degree is a whole number from 1, found {self.degree}")
+        whole_number("the degree of polynomial features", self.degree)
         chosen = itertools.combinations_with_replacement(range(self.inputs + 1), self.degree)
         object.__setattr__(self, "factors", tuple(sorted(chosen, key=lambda places: sum(place > 0 for place in places))))
 

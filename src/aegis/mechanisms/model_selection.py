@@ -17,7 +17,7 @@ from aegis.mechanisms.belief import Belief, build_belief
 from aegis.mechanisms.encoding import Encoder, Scaling, mechanism_rows
 from aegis.mechanisms.fourier import Fourier
 from aegis.mechanisms.model_settings import ModelSettings, Scale, Tuned
-from aegis.mechanisms.normal_inverse_gamma import NIG, PosteriorMoments
+from aegis.mechanisms.normal_inverse_gamma import NIG, SolvedNIG
 from aegis.mechanisms.regression import Regression
 from aegis.mechanisms.reward_models import LevelRewards
 from aegis.problem import AnyArray, Array, Batch, Problem, Rows, augmented_context, concat, subtree_means
@@ -69,17 +69,6 @@ class LengthScaleFit:
     linear: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownMoments(NIG):
-    """A posterior whose moments are known already."""
-
-    at: PosteriorMoments
-
-    def moments(self) -> PosteriorMoments:
-        """Return what is known."""
-        return self.at
-
-
 @dataclass(slots=True)
 class LogEvidence:
     """The log evidence of rows inputs `[n, d]`, targets `[n, q]` by length-scales and precision.
@@ -126,7 +115,7 @@ class LogEvidence:
         """Return the prior at a place in PRECISIONS."""
         if precision not in self._priors:
             prior = NIG.prior(size, outputs, PRECISIONS[precision], self.shape, self.rate)
-            self._priors[precision] = _KnownMoments(prior.precision, prior.shift, prior.shape, prior.square, prior.moments())
+            self._priors[precision] = SolvedNIG(prior.precision, prior.shift, prior.shape, prior.square, prior.moments())
         return self._priors[precision]
 
     def _of(self, scales: tuple[int, ...]) -> tuple[Array, Array]:
@@ -265,7 +254,7 @@ def _tune_regression(regression: Regression, rows: Rows, values: AnyArray) -> Tu
     features = regression.features
     if not isinstance(features, Fourier) or not regression.parents:
         return None
-    inputs, targets = _complete_rows(regression, rows, values)
+    inputs, targets = regression.complete_rows(rows, values)
     if not len(targets):
         return None
     spread = slice(None, None, -(-len(targets) // MOST_ROWS))
@@ -275,19 +264,6 @@ def _tune_regression(regression: Regression, rows: Rows, values: AnyArray) -> Tu
     best = best_length_scales(features, searched, inputs[spread], targets[spread], regression.shape, regression.rate)
     scales = best.scales * len(groups) if shared else best.scales
     return Tuned(_by_name(regression.encoder, scales), best.precision, best.charge, best.linear)
-
-
-def _complete_rows(regression: Regression, rows: Rows, values: AnyArray) -> tuple[Array, Array]:
-    """Return inputs `[n, d]` and targets `[n, q]`, standardised, of the rows in which nothing is missing."""
-    target = regression.target
-    if target.kind == "categorical":
-        targets = regression.encoder.encode(target, values)
-    else:
-        numbers = values if target.kind == "vector" else values[:, None]
-        targets = regression.scaling.forward(np.asarray(numbers, dtype=np.float64))
-    inputs = regression.encoder(rows, (len(targets),))
-    known = np.isfinite(targets).all(axis=1) & np.isfinite(inputs).all(axis=1)
-    return inputs[known], targets[known]
 
 
 def _groups(encoder: Encoder) -> list[slice]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from aegis.errors import SettingError, check_choice
+from aegis.errors import SettingError, check_choice, whole_number
 from aegis.mechanisms.features import FEATURES
 from aegis.problem import Problem, Variable
 
@@ -55,8 +53,7 @@ class ModelSettings:
     def __post_init__(self) -> None:
         check_choice(self.structure, ("factorised", "joint", "cells"), "structure")
         check_choice(self.features, FEATURES, "feature map")
-        if isinstance(self.count, bool) or not isinstance(self.count, int | np.integer) or self.count < 1:
-            raise SettingError(f"the count of fourier features is a whole number from 1, found {self.count!r}")
+        whole_number("the count of fourier features", self.count)
 
     def check_names(self, problem: Problem) -> None:
         """Raise SettingError if a variable is named that the problem does not have: it would be ignored in silence."""

@@ -19,9 +19,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from aegis.policies import Constant, Natural, Nearest, Softmax, Uniform
-from aegis.problem import Actions, Array, Ints, Level, Problem, Reward, Rows, Variable
+from aegis.problem import Actions, Array, Bools, Ints, Level, Problem, Reward, Rows, Variable
 from aegis.worlds.base import (
-    Bools,
     LegacyOffer,
     Noise,
     World,
@@ -86,11 +85,11 @@ class Clinic(World):
             return {"patient": _patient(noise["severity"], noise["frailty"]), "ward": _category(WARD_LAW, noise["ward"])}
         response = _category(LAW[known["plan"], known["ward"]], noise["response"])
         centre = _level({**known, "response": response})
-        return {"response": response, "level": centre + LIFT_LEVEL * self._latent(noise) + self.level_sd * noise["N_L"]}
+        return {"response": response, "level": centre + LIFT_LEVEL * self.latent(noise) + self.level_sd * noise["N_L"]}
 
     def results(self, known: Rows, noise: Noise) -> tuple[Array, Array]:
         """Return recovery and the clipped reward."""
-        recovery = _recovery(known) + LIFT_RECOVERY * self._latent(noise) + self.recovery_sd * noise["N_Y"]
+        recovery = _recovery(known) + LIFT_RECOVERY * self.latent(noise) + self.recovery_sd * noise["N_Y"]
         return recovery, np.clip(recovery, 0.0, 1.0)
 
     def children(self, level: str, known: Rows, noise: Noise) -> Ints | None:
@@ -102,9 +101,6 @@ class Clinic(World):
         if level == "plan":
             return ~((np.arange(len(PLANS)) == PLANS.index("intensive")) & (known["ward"] == WARDS.index("day"))[:, None])
         return ~((np.arange(4) == 3) & (known["response"] == RESPONSES.index("high"))[:, None])
-
-    def _latent(self, noise: Noise) -> Array:
-        return (noise["U"] < self.confounder).astype(np.float64)
 
     # ---- the true laws ---------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from aegis.errors import PolicyError, SettingError
+from aegis.errors import PolicyError, SettingError, whole_number
 from aegis.policies import Epsilon, Function, Gaussian, Hybrid, Legacy, LevelRule, Uniform, linear_predictor, probability_taken
 from aegis.problem import AnyArray, Array, Batch, Level, Policy, Rows, Scope, augmented_context, hypothetical_batch
 from aegis.worlds.base import World
@@ -112,11 +112,10 @@ class BackwardInduction:
     fineness: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.fineness, bool) or not isinstance(self.fineness, int) or self.fineness < 1:
-            raise SettingError(f"oracle: 'fineness' is a whole number from 1; found {self.fineness!r}")
+        whole_number("oracle: 'fineness'", self.fineness)
         left = [name for name in self.world.problem.names if name not in self.scope]
         if left and self.behaviour is None:
-            raise SettingError(f"oracle: nobody acts at {', '.join(left)}; give a behaviour policy or a scope with all levels")
+            raise SettingError(f"oracle: no policy acts at {', '.join(left)}; give a behaviour policy or a scope with all levels")
 
     @property
     def weights(self) -> Array:
@@ -134,7 +133,7 @@ class BackwardInduction:
         """Return the expected reward `[S or 1, n]` below each of `count` rows, before the contexts at `position` are seen."""
         level = self.world.problem.names[position]
         if self._controlled_from(position):
-            # Nobody looks at anything but what enters the equations: rows that agree on that share their value.
+            # Only what enters the equations matters here: rows that agree on that share their value.
             known, inverse = _distinct(known, self.world.matters(level), count)
             rows = _distinct_count(inverse, count)
             return np.asarray(_spread_over(self._value(position, known, {}, np.ones((1, rows)), rows).T, inverse).T)

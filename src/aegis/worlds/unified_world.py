@@ -127,10 +127,6 @@ class Unified(World):
         """Return the standard deviation of Q given M and U. A negative gamma could turn its sign, hence the modulus."""
         return np.abs((1 - self.nu) + self.nu * (1 + 0.4 * self.gamma * np.abs(lever))) * self.sigma_q
 
-    def latent(self, noise: Noise) -> Array:
-        """Return U."""
-        return (noise["U"] < self.confounder).astype(np.float64)
-
     # ---- the true laws ---------------------------------------------------------------------------------------------
 
     def context_law(self, level: str, known: Rows, count: int, fineness: int) -> tuple[Rows, Array]:
@@ -218,6 +214,5 @@ def check_shared(world: Any) -> None:
     check_spreads(world, ("sigma_q", "task_sd", "natural_sd", "outcome_sd", "reward_sd"))
     check_counts(world, ("outer_steps", "inner_steps"))
     check_counts(world, ("outer_points", "inner_points"), least=2, most=MOST_ACTIONS)
-    steps = {name: getattr(world, name) for name in ("outer_steps", "inner_steps")}
-    check_size(world, steps, (world.outer_points, world.inner_points))
+    check_size(world, (world.outer_steps, world.inner_steps), (world.outer_points, world.inner_points))
     check_choice(world.graph, GRAPHS, f"graph of world '{world.name}'")
