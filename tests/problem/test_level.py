@@ -59,7 +59,7 @@ def test_a_wrong_propensity_is_refused(arguments: dict[str, object], message: st
 
 def test_shares_are_one_for_each_action_and_none_is_ever_masked() -> None:
     assert Level("dose", TWO, propensity=Propensity(shares=(0.6, 0.4))).propensity
-    with pytest.raises(ProblemError, match="one number per action, in their order: expected 2, found 3"):
+    with pytest.raises(ProblemError, match="one entry per action, in their order: expected 2, found 3"):
         Level("dose", TWO, propensity=Propensity(shares=(0.6, 0.2, 0.2)))
     with pytest.raises(ProblemError, match="'available' masks actions in some"):
         Level("dose", TWO, propensity=Propensity(shares=(0.6, 0.4)), available=("m1", "m2"))
@@ -88,9 +88,9 @@ def test_a_level_has_sensible_defaults() -> None:
     ("arguments", "message"),
     [
         ({"name": ""}, "a level needs a name"),
-        ({"available": ("can_1",)}, "one column per action: expected 2, found 1"),
+        ({"available": ("can_1",)}, "one entry per action, in their order: expected 2, found 1"),
         ({"available": ("can_1", "can_1")}, "'can_1' is listed twice"),
-        ({"propensity": Propensity(columns=("p1", "p2", "p3"))}, "one column per action: expected 2, found 3"),
+        ({"propensity": Propensity(columns=("p1", "p2", "p3"))}, "one entry per action, in their order: expected 2, found 3"),
         ({"margin": math.inf}, "'margin' is a finite number, found inf"),
         ({"margin": math.nan}, "'margin' is a finite number, found nan"),
     ],

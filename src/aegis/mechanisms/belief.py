@@ -38,24 +38,11 @@ def masked_levels(problem: Problem, scope: Iterable[str] | None) -> list[Level]:
     return [level for level in problem.levels if level.masked and problem.index(level.name) < top]
 
 
-def availability_target(level: Level) -> Variable:
-    """Return the indicators of closed actions as a vector variable."""
-    return Variable(availability_name(level.name), "vector", level.available)
-
-
-def availability_parents(problem: Problem, level: str) -> tuple[Variable, ...]:
-    """Return everything known at a decision: contexts at and above it, actions above it."""
-    outer = problem.above(level)
-    found = [variable for spec in outer for variable in (*spec.context, spec.actions.variable)]
-    return (*found, *problem.level(level).context)
-
-
 def availability_rows(problem: Problem, batch: Batch, level: str) -> tuple[Rows, AnyArray]:
     """Return what was known at each decision, and the indicators `[n, A]` of its closed actions."""
     table = batch.levels[level]
-    closed = np.zeros((len(table), problem.level(level).actions.count))
-    if table.available is not None:
-        closed = (~table.available).astype(np.float64)
+    shape = (len(table), problem.level(level).actions.count)
+    closed = np.zeros(shape) if table.available is None else (~table.available).astype(np.float64)
     return augmented_context(problem, batch, level), closed
 
 
@@ -208,10 +195,9 @@ def _check(problem: Problem, scope: Iterable[str] | None) -> None:
 
 
 def _availability(problem: Problem, level: Level, settings: ModelSettings, scalings: Mapping[str, Scaling]) -> Mechanism:
-    parents = availability_parents(problem, level.name)
-    encoder = _encoder(parents, scalings)
+    encoder = _encoder(tuple(problem.visible(level.name).values()), scalings)
     features = FEATURES["polynomial" if encoder.width <= MOST_CROSSED else "linear"](encoder.width)
-    target = availability_target(level)
+    target = Variable(availability_name(level.name), "vector", level.available)  # indicators of closed actions
     return Regression(target, encoder, features, Scaling.identity(target.width), precision=settings.precision)
 
 
@@ -245,18 +231,12 @@ def _mechanism(
     variables = problem.variables
     target = variables[name]
     parents = tuple(variables[parent] for parent in parent_names)
-    shared = {
-        "temper": settings.temper,
-        "precision": settings.precision,
-        "shape": settings.shape,
-        "rate": settings.rate,
-    }
+    shared = {name: getattr(settings, name) for name in ("temper", "precision", "shape", "rate")}
     if settings.structure == "cells":
         return Cells(target, tuple(_axis(problem, parent) for parent in parents), **shared)
     encoder = _encoder(parents, scalings)
-    scaling = scalings.get(name, Scaling.identity(target.width))
-    if target.kind == "categorical":
-        scaling = Scaling.identity(target.width)
+    scaled = name in scalings and target.kind != "categorical"
+    scaling = scalings[name] if scaled else Scaling.identity(target.width)
     if name in settings.tuned:
         shared["precision"] = settings.tuned[name].precision
     return Regression(target, encoder, _features(settings, name, encoder, seed), scaling, **shared)

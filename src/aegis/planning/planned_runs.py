@@ -89,8 +89,7 @@ def _by_run(states: States, runs: int, times: int) -> States:
         own = values.reshape(runs, -1, *values.shape[2:])
         return own if times == 1 else np.repeat(own, times, axis=0)
 
-    rows = {name: apart(values) for name, values in states.rows.items()}
-    return States(rows, {name: apart(values) for name, values in states.index.items()}, states.count // runs)
+    return states.change(apart, states.count // runs)
 
 
 def _part_of_runs(theta: Theta, states: States, times: int, part: tuple[int, int]) -> tuple[Theta, States]:
@@ -99,7 +98,5 @@ def _part_of_runs(theta: Theta, states: States, times: int, part: tuple[int, int
     if (stop - start) * times == theta.count:
         return theta, states
     own = slice(start * times, stop * times)
-    rows = {name: values[own] for name, values in states.rows.items()}
-    index = {name: values[own] for name, values in states.index.items()}
     functions = {name: drawn.part(start, stop) for name, drawn in theta.functions.items()}  # type: ignore[attr-defined]
-    return Theta(functions, (stop - start) * times), States(rows, index, states.count)
+    return Theta(functions, (stop - start) * times), states.change(lambda values: values[own], states.count)

@@ -222,10 +222,7 @@ def distinct_states(states: States) -> tuple[States, npt.NDArray[np.int64]]:
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
-    kept = first[order]
-    rows = {name: values[:, kept] for name, values in states.rows.items()}
-    index = {name: values[:, kept] for name, values in states.index.items()}
-    return States(rows, index, kept.size), rank[places.reshape(-1)]
+    return states.change(lambda values: values[:, first[order]], order.size), rank[places.reshape(-1)]
 
 
 def largest_feature_count(theta: Theta) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,15 +33,16 @@ class States:
 
     def part(self, start: int, stop: int) -> States:
         """Return the states from `start` up to, not including, `stop`."""
-        rows = {name: values[:, start:stop] for name, values in self.rows.items()}
-        index = {name: values[:, start:stop] for name, values in self.index.items()}
-        return States(rows, index, min(stop, self.count) - start)
+        return self.change(lambda values: values[:, start:stop], min(stop, self.count) - start)
 
     def repeat(self, times: int) -> States:
         """Return each state `times` times in a row."""
-        rows = {name: np.repeat(values, times, axis=1) for name, values in self.rows.items()}
-        index = {name: np.repeat(values, times, axis=1) for name, values in self.index.items()}
-        return States(rows, index, self.count * times)
+        return self.change(lambda values: np.repeat(values, times, axis=1), self.count * times)
+
+    def change(self, change: Callable[[AnyArray], AnyArray], count: int) -> States:
+        """Return `count` states with every array changed in the same way."""
+        rows = {name: change(values) for name, values in self.rows.items()}
+        return States(rows, {name: change(values) for name, values in self.index.items()}, count)
 
     def only(self, names: tuple[str, ...]) -> States:
         """Return the states with these variables alone."""

@@ -12,7 +12,6 @@ from aegis.policies.base import (
     storable_members,
     table_of,
     uniform_over,
-    visible_variables,
 )
 from aegis.policies.callables import Function, load_callable
 from aegis.policies.composites import Capped, Floored, Hybrid, capped_probabilities, check_cap
@@ -126,7 +125,6 @@ __all__ = [
     "sums_before",
     "table_of",
     "uniform_over",
-    "visible_variables",
     "with_incumbent",
     "without_atoms",
     "without_exploration",

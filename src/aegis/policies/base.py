@@ -54,14 +54,6 @@ def set_fields(item: object, **values: object) -> None:
         object.__setattr__(item, name, value)
 
 
-def visible_variables(problem: Problem, level: str) -> dict[str, Variable]:
-    """Return what a policy may look at when it decides at `level`: contexts at and above it, actions above it."""
-    known: dict[str, Variable] = {}
-    for outer in problem.above(level):
-        known |= {variable.name: variable for variable in (*outer.context, outer.actions.variable)}
-    return known | {variable.name: variable for variable in problem.level(level).context}
-
-
 def table_of(batch: Batch, level: str) -> LevelTable:
     """Return the table of a level; raise PolicyError if the batch does not hold it."""
     if level not in batch.levels:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aegis.errors import SettingError, check_choice, did_you_mean
-from aegis.policies.base import table_of, visible_variables
+from aegis.policies.base import table_of
 from aegis.policies.smoothing import probability_taken
 from aegis.policies.stated_incumbent import StatedIncumbent
 from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Policy, Problem, Variable, augmented_context
@@ -39,7 +39,7 @@ def bin_variables(
     """
     if bins < 1:
         raise SettingError(f"there is at least one bin, found {bins}")
-    known = visible_variables(problem, level)
+    known = problem.visible(level)
     wanted = tuple(variable.name for variable in problem.level(level).context) if names is None else names
     rows = augmented_context(problem, batch, level)
     found: list[BinnedVariable] = []
@@ -153,7 +153,7 @@ def lookup_table(
     contexts. Raises SettingError for a variable that no level looks at.
     """
     asked = tuple(levels)
-    known = {level: visible_variables(problem, level) for level in asked}
+    known = {level: problem.visible(level) for level in asked}
     for name in by:
         check_choice(name, dict.fromkeys(found for names in known.values() for found in names), "variable to look up by")
     found: list[LookupCell] = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from aegis.errors import PolicyError, did_you_mean
-from aegis.policies.base import LevelRule, SingleParticle, set_fields, table_of, visible_variables
+from aegis.policies.base import LevelRule, SingleParticle, set_fields, table_of
 from aegis.policies.rules import rule_from_description
 from aegis.policies.smoothing import density_of, exact_actions, probability_taken, quantile_of, refuse_undecided
 from aegis.problem import Array, Batch, Problem, State, augmented_context
@@ -72,7 +72,7 @@ class Legacy(SingleParticle):
         for name, rule in self.rules.items():
             if isinstance(rule, type) or not isinstance(rule, LevelRule):
                 raise PolicyError(f"legacy: level '{name}' needs a rule such as Uniform(), found {rule!r}")
-            rule.check(self.problem.level(name), visible_variables(self.problem, name))
+            rule.check(self.problem.level(name), self.problem.visible(name))
 
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[1, n, A]`."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from aegis.errors import PolicyError, SettingError
-from aegis.policies.base import LevelRule, SingleParticle, one_hot, table_of, visible_variables
+from aegis.policies.base import LevelRule, SingleParticle, one_hot, table_of
 from aegis.policies.legacy import Legacy, Logged
 from aegis.policies.rules import Epsilon, Uniform, rule_from_description
 from aegis.policies.smoothing import density_of, exact_actions, probability_taken
@@ -33,7 +33,7 @@ class StatedIncumbent(SingleParticle):
         for level in self.problem.levels:
             rule = _rule(level)
             if rule is not None:
-                rule.check(level, visible_variables(self.problem, level.name))
+                rule.check(level, self.problem.visible(level.name))
 
     @property
     def levels(self) -> Scope:

@@ -15,6 +15,14 @@ LOGGED = "logged"  # the incumbent is the policy that wrote the log, exploration
 NAMED_INCUMBENTS = (LOGGED, "uniform")
 
 
+def check_per_action(where: str, what: str, items: tuple[object, ...], actions: Actions) -> None:
+    """Raise ProblemError unless there is one item per action, or none at all."""
+    if items and len(items) != actions.count:
+        raise ProblemError(
+            f"{where}: {what} has one entry per action, in their order: expected {actions.count}, found {len(items)}"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Incumbent:
     """Who acts at a level if nothing is handed over; exactly one of the four forms is set.
@@ -121,10 +129,7 @@ class Incumbent:
                 f"{where}: on an interval the incumbent has a density: state it as 'policy' (logged, uniform or a rule); 'base', "
                 "'action' and 'columns' are for actions with a probability each"
             )
-        if self.columns and len(self.columns) != actions.count:
-            raise ProblemError(
-                f"{where}: incumbent 'columns' names one column per action: expected {actions.count}, found {len(self.columns)}"
-            )
+        check_per_action(where, "incumbent 'columns'", self.columns, actions)
         if self.action is not None and self.index(actions) is None:
             listed = ", ".join(map(str, actions.values))
             raise ProblemError(f"{where}: the incumbent's action {self.action!r} is not one of {listed}")
@@ -138,18 +143,15 @@ class Incumbent:
         """Return which of the actions it always takes; None if it is not among them."""
         if actions.numeric:
             number = isinstance(self.action, int | float) and not isinstance(self.action, bool)
-            found = [place for place, value in enumerate(actions.values) if number and value == self.action]
+            places = [place for place, value in enumerate(actions.values) if number and value == self.action]
         else:
-            found = [place for place, value in enumerate(actions.values) if value == str(self.action)]
-        return found[0] if found else None
+            places = [place for place, value in enumerate(actions.values) if value == str(self.action)]
+        return places[0] if places else None
 
     def plain(self) -> dict[str, Any]:
         """Return plain data, the content of its place in a problem file."""
-        found: dict[str, Any] = {}
-        for name in ("base", "action", "policy", "epsilon", "max_ratio", "max_product"):
-            value = getattr(self, name)
-            if value is not None:
-                found[name] = dict(value) if isinstance(value, Mapping) else value
-        if self.columns:
-            found["columns"] = list(self.columns)
-        return found
+        names = ("base", "action", "policy", "epsilon", "max_ratio", "max_product")
+        content = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if isinstance(self.policy, Mapping):
+            content["policy"] = dict(self.policy)
+        return content | ({"columns": list(self.columns)} if self.columns else {})

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from aegis.errors import ProblemError
-from aegis.problem.incumbent import Incumbent
+from aegis.problem.incumbent import Incumbent, check_per_action
 from aegis.problem.reward import check_ordered_limits
 from aegis.problem.variables import SUM_TOLERANCE, Actions, Variable, check_unique
 
@@ -130,24 +130,10 @@ class Level:
         where = f"level '{self.name}'"
         if not self.name:
             raise ProblemError("a level needs a name")
-        self._check_density()  # first: whatever else is said of single actions does not apply to an interval
-        if self.available and len(self.available) != self.actions.count:
-            raise ProblemError(
-                f"{where}: 'available' names one column per action: expected {self.actions.count}, found {len(self.available)}"
-            )
-        if self.propensity is not None and self.propensity.columns:
-            found = len(self.propensity.columns)
-            if found != self.actions.count:
-                raise ProblemError(
-                    f"{where}: propensity 'columns' names one column per action: expected {self.actions.count}, found {found}"
-                )
-        self._check_shares()
-        least = None if self.propensity is None else self.propensity.least
-        if least is not None and not self.available and least * self.actions.count > 1 + _ROUND_OFF:
-            raise ProblemError(
-                f"{where}: propensity 'least' promises {least} for each of {self.actions.count} actions, which is more than 1 in "
-                f"all; it is at most {1 / self.actions.count:.6g} here"
-            )
+        self._check_density()  # first: the other checks of single actions do not apply to an interval
+        check_per_action(where, "'available'", self.available, self.actions)
+        if self.propensity is not None:
+            self._check_propensity(where, self.propensity)
         check_unique(self.available, f"{where}, 'available'")
         if not math.isfinite(self.margin):
             raise ProblemError(f"{where}: 'margin' is a finite number, found {self.margin}")
@@ -190,17 +176,19 @@ class Level:
             return given.epsilon
         return None
 
-    def _check_shares(self) -> None:
-        shares = () if self.propensity is None else self.propensity.shares
-        if shares and len(shares) != self.actions.count:
+    def _check_propensity(self, where: str, logged: Propensity) -> None:
+        count = self.actions.count
+        check_per_action(where, "propensity 'columns'", logged.columns, self.actions)
+        check_per_action(where, "propensity 'shares'", logged.shares, self.actions)
+        if logged.shares and self.available:
             raise ProblemError(
-                f"level '{self.name}': propensity 'shares' has one number per action, in their order: expected "
-                f"{self.actions.count}, found {len(shares)}"
+                f"{where}: propensity 'shares' are the same in every row, but 'available' masks actions in some; log the "
+                "probabilities of that row and name them under 'column' or 'columns'"
             )
-        if shares and self.available:
+        if logged.least is not None and not self.available and logged.least * count > 1 + _ROUND_OFF:
             raise ProblemError(
-                f"level '{self.name}': propensity 'shares' are the same in every row, but 'available' masks actions in some; log "
-                "the probabilities of that row and name them under 'column' or 'columns'"
+                f"{where}: propensity 'least' promises {logged.least} for each of {count} actions, which is more than 1 in all; "
+                f"it is at most {1 / count:.6g} here"
             )
 
     def _check_density(self) -> None:

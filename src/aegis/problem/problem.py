@@ -292,6 +292,11 @@ class Problem:
         variables = [variable for level in self.levels for variable in (*level.context, level.actions.variable)]
         return [*variables, *([] if self.outcome is None else [self.outcome]), Variable(self.reward.column)]
 
+    def visible(self, level: str) -> dict[str, Variable]:
+        """Return what a policy may look at when it decides at `level`: contexts at and above it, actions above it."""
+        outer = [variable for spec in self.above(level) for variable in (*spec.context, spec.actions.variable)]
+        return {variable.name: variable for variable in (*outer, *self.level(level).context)}
+
     def level_of(self, variable: str) -> Level:
         """Return the level a variable belongs to; outcome and reward belong to the innermost."""
         for level in self.levels:
