@@ -64,7 +64,6 @@ def test_the_closed_form_is_refused_where_it_is_not_exact():
     for recursion in (
         Recursion(problem, theta, Scope(problem.names), legacy, False, closed),
         Recursion(problem, theta, Scope(("l3", "l1")), legacy, True, closed),
-        Recursion(problem, theta, Scope(problem.names), legacy, True, closed, {"l1": lambda rows: np.ones((1, 1, 3), bool)}),
     ):
         with pytest.raises(SettingError, match="the closed form is not exact"):
             recursion.values("l3", states)

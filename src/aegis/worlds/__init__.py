@@ -26,7 +26,7 @@ from aegis.worlds.chemical_plant import ChemicalPlant
 from aegis.worlds.clinic import Clinic
 from aegis.worlds.dosing import Dosing
 from aegis.worlds.linear_world import LinearWorld
-from aegis.worlds.oracle import OraclePolicy, decisions_per_episode, oracle_value, true_value
+from aegis.worlds.oracle import OraclePolicy, oracle_value, true_value
 from aegis.worlds.unified_world import PRESETS, SHIFTS, Unified
 
 WORLDS: dict[str, type[World]] = {
@@ -85,7 +85,6 @@ __all__ = [
     "check_shares",
     "check_size",
     "check_spreads",
-    "decisions_per_episode",
     "full_propensity",
     "make_world",
     "oracle_value",

@@ -324,11 +324,6 @@ def oracle_value(world: World, scope: Iterable[str] | None = None, behaviour: Po
     return float(weights @ np.broadcast_to(values, weights.shape))
 
 
-def decisions_per_episode(world: World) -> int | None:
-    """Return the number of innermost decisions of an episode, or None if it varies."""
-    return None if world.ragged else int(np.prod(world.steps))
-
-
 @dataclass(frozen=True, slots=True)
 class OraclePolicy:
     """The optimal controller of the levels in `scope`, and `behaviour` elsewhere; as many particles as the behaviour has."""
