@@ -15,7 +15,7 @@ from aegis.problem import AnyArray, Array, Rows, Variable
 
 
 class MechanismState(Protocol):
-    """The posterior of one mechanism: a fixed set of arrays, whatever the amount of data seen."""
+    """The posterior of one mechanism: a fixed set of arrays, whose size does not depend on the data."""
 
     def arrays(self) -> dict[str, Array]:
         """Return the state as arrays, for saving."""

@@ -105,9 +105,9 @@ class Belief:
     def rows(self, batch: Batch) -> dict[str, tuple[Rows, AnyArray]]:
         """Return what each mechanism learns from a batch: rows of its parents, and of others, and values of its target."""
         masks = {availability_name(level.name): level.name for level in self.problem.levels if level.masked}
-        found = rows_of_mechanisms(self.problem, batch, [name for name in self.mechanisms if name not in masks])
+        rows = rows_of_mechanisms(self.problem, batch, [name for name in self.mechanisms if name not in masks])
         learned = {name: availability_rows(self.problem, batch, masks[name]) for name in self.mechanisms if name in masks}
-        return found | learned
+        return rows | learned
 
     def draw(self, rng: np.random.Generator, count: int = 1) -> Theta:
         """Return `count` draws from the posterior."""
@@ -142,12 +142,12 @@ class Belief:
         states = {}
         for name, mechanism in self.mechanisms.items():
             prefix = f"{name}/"
-            found = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+            saved = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
             wanted = {key: value.shape for key, value in self.prior[name].arrays().items()}
-            if {key: found[key].shape for key in wanted if key in found} != wanted:
-                shapes = {key: value.shape for key, value in found.items()}
+            if {key: saved[key].shape for key in wanted if key in saved} != wanted:
+                shapes = {key: value.shape for key, value in saved.items()}
                 raise SettingError(f"the saved belief does not fit mechanism '{name}': expected {wanted}, found {shapes}")
-            states[name] = mechanism.restore(found)
+            states[name] = mechanism.restore(saved)
         return replace(self, states=states)
 
 
@@ -189,9 +189,9 @@ def _check(problem: Problem, scope: Iterable[str] | None) -> None:
             "each row would count the same reward again; log the reward of each innermost decision"
         )
     for name in problem.scope(scope):
-        found = problem.backdoor(name)
-        if not found.admissible:
-            raise GraphError(f"level '{name}': {found.reason}")
+        backdoor = problem.backdoor(name)
+        if not backdoor.admissible:
+            raise GraphError(f"level '{name}': {backdoor.reason}")
 
 
 def _availability(problem: Problem, level: Level, settings: ModelSettings, scalings: Mapping[str, Scaling]) -> Mechanism:

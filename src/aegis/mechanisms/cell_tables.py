@@ -101,14 +101,14 @@ class Cells:
         Raises ModelError if a value is infinite.
         """
         numbers = np.asarray(values, dtype=np.float64)
-        seen = ~np.isnan(numbers)
+        complete = ~np.isnan(numbers)
         for axis, name in zip(self.axes, self.parents, strict=True):
             if isinstance(axis, Variable):
-                seen &= rows[name] != -1
-        numbers = numbers[seen]
+                complete &= rows[name] != -1
+        numbers = numbers[complete]
         if np.isinf(numbers).any():
             raise ModelError(f"cells: a value of '{self.target.name}' is infinite; remove such rows")
-        index = self.cell({name: rows[name][seen] for name in self.parents}, (len(numbers),))
+        index = self.cell({name: rows[name][complete] for name in self.parents}, (len(numbers),))
         count = np.bincount(index, minlength=self.size)
         return CellStates(
             state.precision + self.temper * count,
@@ -186,7 +186,7 @@ def _length(axis: Variable | Actions) -> int:
 def _codes(axis: Variable | Actions, values: AnyArray) -> AnyArray:
     """Return codes of a categorical variable as they are, of a numeric action by looking up its value.
 
-    Raises SettingError for a value that is none of the axis: it would be counted in the cell of another one.
+    Raises SettingError for a value that is not on the axis: it would be counted in the cell of another one.
     """
     if isinstance(axis, Variable) or not axis.numeric:
         known = (values >= 0) & (values < _length(axis))

@@ -98,7 +98,7 @@ class Fourier(FeatureMap):
         wave = self._waves(weights, sd).astype(np.float32)
         extended = np.concatenate([inputs, np.ones((*inputs.shape[:-1], 1))], axis=-1).astype(np.float32)
         angles = np.concatenate([self.frequencies, self.phases[None]]).astype(np.float32)
-        found = np.empty((len(weights), inputs.shape[1], weights.shape[-1]))
+        values = np.empty((len(weights), inputs.shape[1], weights.shape[-1]))
         buffer = np.empty((min(CHUNK, max(1, inputs.shape[1])), self.count), dtype=np.float32)
         shared = len(inputs) == 1
         for start in range(0, inputs.shape[1], CHUNK):
@@ -107,11 +107,11 @@ class Fourier(FeatureMap):
                 cosines = np.matmul(extended[particle, start:stop], angles, out=buffer[: stop - start])
                 np.cos(cosines, out=cosines)
                 if shared:
-                    found[:, start:stop] = cosines @ wave
+                    values[:, start:stop] = cosines @ wave
                 else:
-                    found[particle, start:stop] = cosines @ wave[particle]
-        found += self.affine_part(inputs, weights)
-        return found
+                    values[particle, start:stop] = cosines @ wave[particle]
+        values += self.affine_part(inputs, weights)
+        return values
 
     def evaluate_each(self, inputs: Array, block: slice, grid: Array, weights: Array) -> Array:
         """Return `[S, n, A, q]` by `cos(u + v) = cos u cos v - sin u sin v`: u of the other inputs, v of the block.
@@ -126,20 +126,20 @@ class Fourier(FeatureMap):
         cos_v, sin_v = np.cos(v).T, np.sin(v).T
         cos_u = np.cos(u)
         sin_u = np.sin(u, out=u)
-        found = np.empty((len(weights), inputs.shape[1], len(grid), weights.shape[-1]))
+        values = np.empty((len(weights), inputs.shape[1], len(grid), weights.shape[-1]))
         for q in range(weights.shape[-1]):
             scale = wave[:, None, :, q]
             # Large arrays cost more to make than to compute with: the last output may reuse the memory of its inputs.
             reuse = q + 1 == weights.shape[-1] and len(u) == len(weights)
             even = np.multiply(cos_u, scale, out=cos_u if reuse else None) @ cos_v
             even -= np.multiply(sin_u, scale, out=sin_u if reuse else None) @ sin_v
-            found[..., q] = even
+            values[..., q] = even
         affine = self.affine_part(other, weights)[:, :, None, :]
         if self.linear_terms:
             first = self.count + 1
             affine = affine + (grid @ weights[:, first + block.start : first + block.stop])[:, None]
-        found += affine
-        return found
+        values += affine
+        return values
 
     def _interpolated(self, inputs: Array, weights: Array, sd: Array | None) -> Array:
         """Return `evaluate` of one input by cubic Hermite interpolation in a table of values and slopes, per particle."""
@@ -167,9 +167,9 @@ class Fourier(FeatureMap):
 
     def _angles(self, inputs: Array) -> npt.NDArray[np.floating[Any]]:
         """Return `inputs . frequencies + phases`, summed in 64 bits."""
-        found = inputs @ self.frequencies
-        found += self.phases
-        return found.astype(self.precision, copy=False)
+        angles = inputs @ self.frequencies
+        angles += self.phases
+        return angles.astype(self.precision, copy=False)
 
     def _joined(self, cosines: Array, inputs: Array) -> Array:
         parts = [np.sqrt(2.0 / self.count) * cosines, np.ones((*inputs.shape[:-1], 1))]

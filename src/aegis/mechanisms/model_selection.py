@@ -175,9 +175,9 @@ def _climb(evidence: LogEvidence, start: GridPoint, grid: Callable[[GridPoint, i
         before = value
         for coordinate in range(len(start.scales), -1, -1):  # the precision first: its sums are at hand
             for candidate in (best.moved(coordinate, place) for place in grid(best, coordinate)):
-                found = evidence(candidate) if candidate != best else value
-                if found > value + LEAST_GAIN:
-                    best, value = candidate, found
+                candidate_value = evidence(candidate) if candidate != best else value
+                if candidate_value > value + LEAST_GAIN:
+                    best, value = candidate, candidate_value
         if value == before:
             return best
     return best
@@ -194,7 +194,6 @@ def tune(
     settings: ModelSettings,
     scope: Iterable[str] | None = None,
     scalings: Mapping[str, Scaling] | None = None,
-    seed: int = 0,
 ) -> ModelSettings:
     """Return settings whose `tuned` maximises the evidence of prior data; only mechanisms with fourier features are tuned.
 
@@ -203,15 +202,15 @@ def tune(
     if settings.features != "fourier":
         return settings
     plain = replace(settings, lengthscale=1.0, tuned={})
-    belief = build_belief(problem, plain, scope, scalings, seed)
+    belief = build_belief(problem, plain, scope, scalings)
     batch = _join_batches(batches)
-    found: dict[str, Tuned] = {}
+    tuned: dict[str, Tuned] = {}
     for name, mechanism in belief.mechanisms.items():
         if name in problem.mechanisms(scope) and isinstance(mechanism, Regression):
             hyper = _tune_regression(mechanism, *mechanism_rows(problem, batch, name))
             if hyper is not None:
-                found[name] = hyper
-    return replace(settings, tuned=found)
+                tuned[name] = hyper
+    return replace(settings, tuned=tuned)
 
 
 def tune_rewards(
@@ -219,27 +218,26 @@ def tune_rewards(
     batches: Iterable[Batch],
     settings: ModelSettings,
     scalings: Mapping[str, Scaling] | None = None,
-    levels: Iterable[str] | None = None,
 ) -> tuple[LevelRewards, dict[str, Tuned]]:
     """Return reward models before any data, each level's with the hyper-parameters that maximise its evidence of prior data.
 
     The second part says by level what was found; a level that has nothing to tune is not in it.
     """
     plain = replace(settings, lengthscale=1.0, tuned={})
-    start = LevelRewards.prior(problem, plain, scalings, levels)
+    start = LevelRewards.prior(problem, plain, scalings)
     if settings.features != "fourier":
         return start, {}
     batch = _join_batches(batches)
     targets = subtree_means(batch)
     regressions: dict[str, Regression] = {}
-    found: dict[str, Tuned] = {}
+    tuned: dict[str, Tuned] = {}
     for name, regression in start.regressions.items():
         hyper = _tune_regression(regression, augmented_context(problem, batch, name, with_action=True), targets[name])
         if hyper is not None:
-            found[name] = hyper
+            tuned[name] = hyper
         own = plain if hyper is None else replace(plain, tuned={problem.reward.column: hyper})
         regressions[name] = LevelRewards.prior(problem, own, scalings, [name]).regressions[name]
-    return LevelRewards(problem, regressions, {name: regression.prior() for name, regression in regressions.items()}), found
+    return LevelRewards(problem, regressions, {name: regression.prior() for name, regression in regressions.items()}), tuned
 
 
 def _join_batches(batches: Iterable[Batch]) -> Batch:
@@ -268,24 +266,24 @@ def _tune_regression(regression: Regression, rows: Rows, values: AnyArray) -> Tu
 
 def _groups(encoder: Encoder) -> list[slice]:
     """Return the columns with a length-scale of their own: a number, a coordinate of a vector, all indicators of a category."""
-    found: list[slice] = []
+    groups: list[slice] = []
     for parent in encoder.parents:
         block = encoder.block(parent.name)
         steps = [block] if parent.kind == "categorical" else [slice(place, place + 1) for place in range(block.start, block.stop)]
-        found += steps
-    return found
+        groups += steps
+    return groups
 
 
 def _by_name(encoder: Encoder, scales: tuple[float, ...]) -> dict[str, Scale]:
     """Return the length-scales of the groups by input name, one number for each coordinate of a vector."""
-    found: dict[str, Scale] = {}
+    by_name: dict[str, Scale] = {}
     start = 0
     for parent in encoder.parents:
         size = parent.width if parent.kind == "vector" else 1
         own = scales[start : start + size]
-        found[parent.name] = own if parent.kind == "vector" else own[0]
+        by_name[parent.name] = own if parent.kind == "vector" else own[0]
         start += size
-    return found
+    return by_name
 
 
 def select_models(
@@ -314,11 +312,11 @@ def select_models(
 
 
 def _likeliest_model(beliefs: Sequence[Belief], charges: Sequence[Mapping[str, float]], name: str) -> int:
-    found = [
+    evidences = [
         _evidence(belief, name) - owed.get(name, 0.0) if name in belief.mechanisms else -math.inf
         for belief, owed in zip(beliefs, charges, strict=True)
     ]
-    return int(np.argmax(found))
+    return int(np.argmax(evidences))
 
 
 def _evidence(belief: Belief, name: str) -> float:

@@ -61,28 +61,28 @@ class ModelSettings:
         for mechanism, tuned in self.tuned.items():
             check_choice(mechanism, problem.variables, "mechanism with tuned settings")
             named.append(tuned.lengthscale)
-        for name in (name for given in named for name in given):
+        for name in (name for scales in named for name in scales):
             check_choice(name, problem.variables, "input with a length-scale")
 
     def about(self, names: Container[str]) -> ModelSettings:
         """Return the settings without what they say of other variables, for a problem that is a part of a larger one."""
         tuned = {
-            mechanism: replace(found, lengthscale=_kept(found.lengthscale, names))
-            for mechanism, found in self.tuned.items()
+            mechanism: replace(tuning, lengthscale=_named_scales(tuning.lengthscale, names))
+            for mechanism, tuning in self.tuned.items()
             if mechanism in names
         }
-        scale = _kept(self.lengthscale, names) if isinstance(self.lengthscale, Mapping) else self.lengthscale
+        scale = _named_scales(self.lengthscale, names) if isinstance(self.lengthscale, Mapping) else self.lengthscale
         return replace(self, lengthscale=scale, tuned=tuned)
 
     def scales(self, mechanism: str, parents: Sequence[Variable]) -> list[float]:
         """Return the length-scale of each column of a mechanism's inputs."""
-        given = self.tuned[mechanism].lengthscale if mechanism in self.tuned else self.lengthscale
-        each = [given.get(parent.name, 1.0) if isinstance(given, Mapping) else given for parent in parents]
+        lengthscale = self.tuned[mechanism].lengthscale if mechanism in self.tuned else self.lengthscale
+        each = [lengthscale.get(parent.name, 1.0) if isinstance(lengthscale, Mapping) else lengthscale for parent in parents]
         return [scale for parent, own in zip(parents, each, strict=True) for scale in _columns(own, parent)]
 
 
-def _kept(given: Mapping[str, Scale], names: Container[str]) -> dict[str, Scale]:
-    return {name: scale for name, scale in given.items() if name in names}
+def _named_scales(scales: Mapping[str, Scale], names: Container[str]) -> dict[str, Scale]:
+    return {name: scale for name, scale in scales.items() if name in names}
 
 
 def _columns(scale: Scale, parent: Variable) -> list[float]:

@@ -153,9 +153,9 @@ def to_target_units(weights: Array, scale: Array, centre: Array, intercept: int)
 
     Scaling a few weights instead of all predictions saves two passes over the latter.
     """
-    found = weights * scale
-    found[:, intercept] += centre
-    return found
+    scaled = weights * scale
+    scaled[:, intercept] += centre
+    return scaled
 
 
 def simplex(raw: Array) -> Array:

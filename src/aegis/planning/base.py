@@ -33,7 +33,7 @@ class Choice(Protocol):
 
     @property
     def plays(self) -> Ints:
-        """Return which draw of theta each particle acts under, `[S']`; -1 if it acts under none of them.
+        """Return which draw of theta each particle acts under, `[S']`; -1 if it acts under no draw.
 
         All draws have the same chance of being played.
         """

@@ -56,8 +56,8 @@ class Information:
         parts = []
         for start in range(0, max(1, states.count), rows):
             wide = states.part(start, start + rows).each_action(problem, level)
-            told = self._results(wide) if child is None else self._contexts(level, child, wide, ahead)
-            parts.append(told.reshape(len(told), -1, actions))
+            gains = self._results(wide) if child is None else self._contexts(level, child, wide, ahead)
+            parts.append(gains.reshape(len(gains), -1, actions))
         scores = np.concatenate(parts, axis=1)
         unknown = ~np.isfinite(scores).all(axis=(0, 2))
         if unknown.any():
@@ -133,7 +133,7 @@ def _method(child: Level, ahead: Theta) -> Literal["quadrature", "monte_carlo"]:
 
 @dataclass(frozen=True, slots=True)
 class DOptimalChoice(OneParticle):
-    """The most informative action; theta, the posterior mean, is what values would be planned with, if anyone asked."""
+    """The most informative action; theta, the posterior mean, is what values would be planned with."""
 
     theta: Theta
     information: Information
@@ -146,7 +146,7 @@ class DOptimalChoice(OneParticle):
 
 @dataclass(frozen=True, slots=True)
 class DOptimal:
-    """D-optimal design: take the action that tells most about the mechanisms below, whatever it earns.
+    """D-optimal design: take the action that tells most about the mechanisms below, regardless of its reward.
 
     Maximise the information gained about the mechanisms directly below (Chaloner and Verdinelli 1995; the paper's D-optimal
     alternative, Option B).
@@ -167,7 +167,7 @@ class DOptimal:
     def prepare(
         self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
     ) -> DOptimalChoice:
-        """Return the choice under the current posterior, whatever draws other levels play."""
+        """Return the choice under the current posterior, independent of the draws that other levels play."""
         point = belief.point()
         return DOptimalChoice(point, Information(belief, point, float(self.samples)))
 
@@ -234,11 +234,11 @@ class IdsChoice(OneParticle):
         drawn = values()
         draws, count, actions = drawn.shape
         rows = max(1, IDS_BLOCK // (actions * max(actions, draws)))
-        found = np.zeros((1, count, actions))
+        chances = np.zeros((1, count, actions))
         for start in range(0, count, rows):
             part = slice(start, start + rows)
-            found[0, part] = least_ratio(*regret_and_information(drawn[:, part], allowed[part]), allowed[part])
-        return found
+            chances[0, part] = least_ratio(*regret_and_information(drawn[:, part], allowed[part]), allowed[part])
+        return chances
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,7 @@ def least_ratio(regret: Array, gain: Array, allowed: Bools) -> Array:
 
     On two actions with probability p of the first, the ratio `(r2 + p (r1 - r2))^2 / (g2 + p (g1 - g2))` is convex in p and
     stationary at `p = r2 / (r1 - r2) - 2 g2 / (g1 - g2)`; outside (0, 1) a pure action is best. No regret counts as ratio 0,
-    whatever the gain. On ties pure actions come before mixtures, and first ones before later ones.
+    for any gain. On ties pure actions come before mixtures, and first ones before later ones.
     """
     count, actions = regret.shape
     rows = np.arange(count)

@@ -66,13 +66,13 @@ class Integration:
             return 1
         if method == "monte_carlo":
             return self.samples
-        found = math.prod(v.width if v.kind == "categorical" else self.nodes**v.width for v in variables)
-        if found > MOST_POINTS:
+        count = math.prod(v.width if v.kind == "categorical" else self.nodes**v.width for v in variables)
+        if count > MOST_POINTS:
             raise SettingError(
-                f"level '{level}': quadrature with {self.nodes} nodes needs {found} points, at most {MOST_POINTS} are allowed; "
+                f"level '{level}': quadrature with {self.nodes} nodes needs {count} points, at most {MOST_POINTS} are allowed; "
                 "use fewer nodes, or 'monte_carlo' for vectors"
             )
-        return found
+        return count
 
     def _nodes(self, variables: list[Variable], theta: Theta, states: States) -> tuple[States, Array]:
         count = states.count

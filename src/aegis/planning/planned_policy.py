@@ -81,10 +81,10 @@ def plan_state(kind: str, parts: Mapping[str, Any]) -> State:
 
 def plan_parts(state: State, problem: Problem) -> dict[str, Any]:
     """Return the parts that `plan_state` stored."""
-    found = unpack_value(Packed(state.setting("plan"), dict(state.arrays), dict(state.members)), PLANNING_CLASSES, problem)
-    if not isinstance(found, dict):
+    parts = unpack_value(Packed(state.setting("plan"), dict(state.arrays), dict(state.members)), PLANNING_CLASSES, problem)
+    if not isinstance(parts, dict):
         raise PolicyError(f"policy of kind '{state.kind}': its parts are missing; restore the folder or learn it again")
-    return found
+    return parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,12 +62,12 @@ class PlannedRuns:
         mask = open_actions(table.available, len(table), actions, f"level '{level}'").reshape(runs, -1, actions)
         states = _by_run(States.of(shared.problem, batch, level), runs, times)
         drawn = [choice.theta.functions for choice in choices]
-        functions = {name: stack.draws([found[name] for found in drawn]) for name, stack in self.stacks.items()}  # type: ignore[misc]
+        functions = {name: stack.draws([planned[name] for planned in drawn]) for name, stack in self.stacks.items()}  # type: ignore[misc]
         theta = Theta(functions, runs * times)
         step = max(1, AT_ONCE // max(1, shared.unfolds(level) * states.count * times))
         parts = [(g, min(g + step, runs)) for g in range(0, runs, step)]
-        found = [self._of(level, *_part_of_runs(theta, states, times, part), mask[slice(*part)], times) for part in parts]
-        chosen = found[0] if len(found) == 1 else np.concatenate(found)
+        planned = [self._of(level, *_part_of_runs(theta, states, times, part), mask[slice(*part)], times) for part in parts]
+        chosen = planned[0] if len(planned) == 1 else np.concatenate(planned)
         if times > 1:
             chosen = chosen.reshape(runs, times, -1, actions).swapaxes(0, 1)
         chosen = chosen.reshape(times, -1, actions)

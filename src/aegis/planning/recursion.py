@@ -54,8 +54,8 @@ class Recursion:
         wide = states.each_action(self.problem, level)
         step = max(1, AT_ONCE * actions // (self.size(level) * self.theta.count))
         parts = [self._ahead(level, child.name, wide.part(i, i + step)) for i in range(0, max(1, wide.count), step)]
-        found = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-        return found.reshape(self.theta.count, states.count, actions)
+        values = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        return values.reshape(self.theta.count, states.count, actions)
 
     def _ahead(self, level: str, child: str, decided: States) -> Array:
         """Return what is ahead of decided states at `level`, `[S, n]`: over the contexts of its child, the value there."""
@@ -197,4 +197,4 @@ def largest_feature_count(theta: Theta) -> int:
     """Return the largest number of features of a drawn regression; a table has one."""
     regressions = [drawn for drawn in theta.functions.values() if isinstance(drawn, RegressionDraw | StackedDraw)]
     weights = [drawn.drawn.weights if isinstance(drawn, RegressionDraw) else drawn.weights for drawn in regressions]
-    return max((found.shape[1] for found in weights), default=1)
+    return max((drawn_weights.shape[1] for drawn_weights in weights), default=1)

@@ -82,8 +82,8 @@ def legacy_probabilities(
     flat_mask = {} if available is None else {level: flatten_particles(available, particles)}
     batch = hypothetical_batch(problem, level, particles * states.count, flat_rows, flat_index, flat_mask)
     if legacy.weights.size > 1 and scope:
-        anybody = Legacy(problem, {name: Uniform() for name in problem.names})  # tells nothing about the legacy's particle
-        legacy = Hybrid(problem, scope, anybody, legacy)
+        uniform = Legacy(problem, {name: Uniform() for name in problem.names})  # says nothing about the legacy's particle
+        legacy = Hybrid(problem, scope, uniform, legacy)
     return path_full(legacy, level, batch).reshape(particles, states.count, problem.level(level).actions.count)
 
 

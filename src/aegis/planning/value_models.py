@@ -134,7 +134,7 @@ POLICY_KINDS: dict[str, type[Storable]] = POLICIES | {
 
 
 def load_policy(folder: str | Path, problem: Problem) -> Policy:
-    """Return the policy stored in a folder for `problem`, whatever its kind; raises PolicyError if it cannot be used."""
+    """Return the policy stored in a folder for `problem`, of any kind; raises PolicyError if it cannot be used."""
     return read_policy(folder, problem, POLICY_KINDS)
 
 

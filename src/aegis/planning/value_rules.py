@@ -76,7 +76,7 @@ class Greedy:
     def prepare(
         self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
     ) -> GreedyChoice:
-        """Return the choice under the posterior mean, whatever draws other levels play."""
+        """Return the choice under the posterior mean, independent of the draws that other levels play."""
         return GreedyChoice(belief.point())
 
 

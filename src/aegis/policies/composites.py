@@ -99,12 +99,12 @@ def capped_probabilities(pi_scores: Array, mu: Array, limit: float) -> Array:
     if blind.any():
         row, action = (int(i) for i in np.argwhere(blind)[0])
         raise PolicyError(f"cap, row {row}: the score of action {action} is {pi_scores[row, action]}, expected a finite number")
-    order = np.argsort(-pi_scores, axis=1, kind="stable")  # actions without support have no room, wherever they come
-    room = np.ones(mu.shape) if math.isinf(limit) else limit * mu
-    room = np.take_along_axis(np.where(support, room, 0.0), order, axis=1)
-    used = np.cumsum(room, axis=1)
+    order = np.argsort(-pi_scores, axis=1, kind="stable")  # actions without support get nothing, in any place
+    most = np.ones(mu.shape) if math.isinf(limit) else limit * mu
+    most = np.take_along_axis(np.where(support, most, 0.0), order, axis=1)
+    used = np.cumsum(most, axis=1)
     before = np.hstack([np.zeros((len(mu), 1)), used[:, :-1]])
-    filled = np.minimum(room, np.maximum(1.0 - before, 0.0))
+    filled = np.minimum(most, np.maximum(1.0 - before, 0.0))
     pi = np.empty(mu.shape)
     np.put_along_axis(pi, order, filled, axis=1)
     short = used[:, -1:] < 1.0

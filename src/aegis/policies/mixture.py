@@ -21,7 +21,7 @@ from aegis.problem import AnyArray, Array, Batch, Policy, Problem, Scope, State
 def decision_positions(batch: Batch) -> dict[str, AnyArray]:
     """Return for each level the depth-first position `[n]` of its decisions among all decisions of the batch."""
     above = {name: batch.ancestors(name) for name in batch.levels}
-    found: dict[str, AnyArray] = {}
+    positions: dict[str, AnyArray] = {}
     for name, table in batch.levels.items():
         rows = np.arange(len(table))
         place = rows.copy()
@@ -32,8 +32,8 @@ def decision_positions(batch: Batch) -> dict[str, AnyArray]:
                 place += above[name][other] + 1
             else:  # an inner level: its decisions below earlier siblings
                 place += np.searchsorted(above[other][name], rows, side="left")
-        found[name] = place
-    return found
+        positions[name] = place
+    return positions
 
 
 def sums_before(batch: Batch, values: Mapping[str, Array]) -> dict[str, Array]:
@@ -192,8 +192,8 @@ def _decided_logs(policy: Policy, level: str, batch: Batch) -> Array:
     if decided.all():
         return _log(policy.taken(level, batch))
     value = None if table.value is None else np.where(decided, table.value, np.nanmin(table.value))
-    asked = batch.with_level(level, replace(table, action=np.where(decided, table.action, 0).astype(np.int32), value=value))
-    return np.where(decided, _log(policy.taken(level, asked)), 0.0)
+    completed = batch.with_level(level, replace(table, action=np.where(decided, table.action, 0).astype(np.int32), value=value))
+    return np.where(decided, _log(policy.taken(level, completed)), 0.0)
 
 
 def _log(values: Array) -> Array:

@@ -171,7 +171,7 @@ class Shares(DescribedRule):
     """The same shares of the actions whenever a category has the same value; with no `variable`, always the same shares.
 
     shares: one row of A probabilities for each value of the category, in the order of its values (without one, a single row).
-    Where actions are not available the others keep their proportions; if none of those with a share is left, all that are left
+    Where actions are not available the others keep their proportions. If no action with a share is available, all available ones
     are equally likely.
     """
 

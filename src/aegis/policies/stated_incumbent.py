@@ -76,14 +76,14 @@ class StatedIncumbent(SingleParticle):
     @classmethod
     def restore(cls, state: State, problem: Problem) -> StatedIncumbent:
         """Build the policy from its state; PolicyError if the problem states another incumbent by now."""
-        found = cls(problem)
-        if found.state().settings != dict(state.settings):
+        policy = cls(problem)
+        if policy.state().settings != dict(state.settings):
             raise PolicyError(
                 f"policy of kind 'incumbent': it was made for the incumbent {state.settings.get('stated')}, and the problem "
                 "states "
-                f"{found.state().settings['stated']}; learn it again"
+                f"{policy.state().settings['stated']}; learn it again"
             )
-        return found
+        return policy
 
 
 def incumbent_misfit(level: str, batch: Batch, taken: Array, full: Array | None, most: float | None) -> tuple[int, str] | None:

@@ -1,4 +1,4 @@
-"""What is decided, in which order, and what is known about causes: the vocabulary every other room speaks."""
+"""Problems: what is decided, in which order, and what is known about causes. Every other package uses these words."""
 
 from aegis.problem.batch import (
     Batch,

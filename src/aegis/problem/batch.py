@@ -104,7 +104,7 @@ class LevelTable:
         return replace(self, parent=np.asarray(parent, dtype=np.int32), context=context, **_pick_rows(self, own, index))
 
     def hidden(self) -> LevelTable:
-        """Return the table with its contexts alone, as it was before anybody decided."""
+        """Return the table with its contexts alone, as it was before the decisions."""
         value = None if self.value is None else _unknown(self)
         return replace(self, action=_hidden(self), mu_taken=_unknown(self), value=value)
 
@@ -124,7 +124,7 @@ def _unknown(table: LevelTable) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Whole episodes: ids, one table per level (outermost first), and what came of the innermost decisions.
+    """Whole episodes: ids, one table per level (outermost first), and the results of the innermost decisions.
 
     episode `[E]`: ids, any type. cluster `[E]`, time `[E]`: or None. reward `f64[n]`, observed `bool[n]`, outcome `[n]` or
     `[n, d]`, guards and extra (further columns that were asked for, and base actions where propensities are declared by them)
@@ -150,8 +150,8 @@ class Batch:
     def before(self, level: str, taken: bool = False) -> Batch:
         """Return what is known when the decisions of a level are taken: no rewards, no outcomes, nothing below, no actions there.
 
-        taken: the actions of the level itself stay, to be told how likely they were. Further columns stay, which belong to
-        innermost decisions: then so do the rows of inner levels, empty.
+        taken: the actions of the level itself stay, so that a policy can say how likely they were. Further columns stay; they
+        belong to innermost decisions, so the rows of inner levels stay too, empty.
         """
         names = list(self.levels)
         place = names.index(level)
@@ -266,17 +266,17 @@ def augmented_context(problem: Problem, batch: Batch, level: str, with_action: b
     Numeric actions come as numbers, exact where they are known, labels as codes. `with_action` adds the level's own action.
     Shapes `[n]` or `[n, d]`.
     """
-    found: Rows = {}
+    context: Rows = {}
     above = batch.ancestors(level)
     for name in reversed(above):
         table, rows = batch.levels[name], above[name]
         spec = problem.level(name)
         for variable in spec.context:
-            found[variable.name] = table.context[variable.name][rows]
+            context[variable.name] = table.context[variable.name][rows]
         if name != level or with_action:
             exact = None if table.value is None else table.value[rows]
-            found[spec.actions.column] = spec.actions.as_rows(table.action[rows]) if exact is None else exact
-    return found
+            context[spec.actions.column] = spec.actions.as_rows(table.action[rows]) if exact is None else exact
+    return context
 
 
 def hypothetical_batch(
@@ -287,7 +287,7 @@ def hypothetical_batch(
     action_index: Mapping[str, AnyArray],
     available: Mapping[str, Bools] | None = None,
 ) -> Batch:
-    """Return a batch of `count` hypothetical decisions at `level`, each in an episode of its own, so that a policy can be asked.
+    """Return a batch of `count` hypothetical decisions at `level`, each in an episode of its own, as a question to a policy.
 
     rows: contexts by variable name, `[n]` or `[n, d]`, for `level` and all levels above. action_index: `[n]` by level name
     for the levels above, of an interval also the exact numbers. The inverse of `augmented` up to the shape of the tree.

@@ -145,10 +145,10 @@ class Level:
     @property
     def comparator(self) -> Incumbent | None:
         """The incumbent, stated or known from `{base, epsilon}`; None if gains are over the policy that wrote the log."""
-        given = self.propensity
-        if self.incumbent is not None or given is None or given.base is None:
+        logged = self.propensity
+        if self.incumbent is not None or logged is None or logged.base is None:
             return self.incumbent
-        return Incumbent(base=given.base)
+        return Incumbent(base=logged.base)
 
     @property
     def ratio_bound(self) -> float | None:
@@ -156,24 +156,24 @@ class Level:
 
         With uniform exploration at rate epsilon around the base action it is `1 / (1 - epsilon + epsilon / A)`.
         """
-        given, own = self.propensity, self.comparator
+        logged, own = self.propensity, self.comparator
         if own is None:
             return 1.0
         known = [] if own.largest_ratio is None else [own.largest_ratio]
-        if given is not None and given.base is not None and given.epsilon is not None and own.base == given.base:
-            known.append(1.0 / (1.0 - given.epsilon + given.epsilon / self.actions.count))
-        if given is not None and given.least is not None:
-            known.append(1.0 / given.least)
+        if logged is not None and logged.base is not None and logged.epsilon is not None and own.base == logged.base:
+            known.append(1.0 / (1.0 - logged.epsilon + logged.epsilon / self.actions.count))
+        if logged is not None and logged.least is not None:
+            known.append(1.0 / logged.least)
         return min(known, default=None)
 
     @property
     def exploration(self) -> float | None:
         """The rate of exploration around the comparator, `nu = (1 - epsilon) mu + epsilon q`; None if not known."""
-        given, own = self.propensity, self.comparator
+        logged, own = self.propensity, self.comparator
         if own is not None and own.epsilon is not None:
             return own.epsilon
-        if own is not None and own.base is not None and given is not None and own.base == given.base:
-            return given.epsilon
+        if own is not None and own.base is not None and logged is not None and own.base == logged.base:
+            return logged.epsilon
         return None
 
     def _check_propensity(self, where: str, logged: Propensity) -> None:
@@ -193,9 +193,9 @@ class Level:
 
     def _check_density(self) -> None:
         """Refuse what would divide a probability by a density, or the other way round."""
-        where, given, actions = f"level '{self.name}'", self.propensity, self.actions
+        where, logged, actions = f"level '{self.name}'", self.propensity, self.actions
         if not actions.continuous:
-            if given is not None and given.density:
+            if logged is not None and logged.density:
                 raise ProblemError(
                     f"{where}: 'density: true' goes with an action on an 'interval'; '{actions.column}' has {actions.count} "
                     "values, each taken with a probability: log that, or give the action an 'interval'"
@@ -205,7 +205,7 @@ class Level:
             raise ProblemError(
                 f"{where}: an action on an interval has no 'available' columns; use a 'grid' where actions are masked"
             )
-        if given is not None and not given.density:
+        if logged is not None and not logged.density:
             low, high = actions.limits
             raise ProblemError(
                 f"{where}: an action on an interval needs 'propensity: {{column: ..., density: true}}', a column with the "

@@ -180,7 +180,7 @@ class SiblingGroups:
         exact = round_for_sums(values, self.starts, self.counts)
         means: Array = np.add.reduceat(exact, self.starts, axis=0) / self.counts.reshape(-1, *(1,) * (values.ndim - 1))
         if self.parents is None:
-            # One memory layout, whatever that of the values: logarithms of strided arrays may differ in the last digit.
+            # Always the same memory layout: logarithms of strided arrays may differ in the last digit.
             return np.ascontiguousarray(means)
         every = np.full((self.size, *values.shape[1:]), np.nan)
         every[self.parents] = means

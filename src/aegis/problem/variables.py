@@ -238,11 +238,11 @@ def check_resolution(column: str, low: float, high: float, width: float, what: s
 
 def check_unique(items: tuple[Value, ...], where: str) -> None:
     """Raise ProblemError if an item is listed twice."""
-    seen: set[Value] = set()
+    earlier: set[Value] = set()
     for item in items:
-        if item in seen:
+        if item in earlier:
             raise ProblemError(f"{where}: {item!r} is listed twice")
-        seen.add(item)
+        earlier.add(item)
 
 
 def _finite(value: Value) -> bool:
@@ -255,9 +255,9 @@ def _finite(value: Value) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _numbers(values: tuple[Value, ...]) -> Array:
-    found = np.asarray(values, dtype=np.float64)
-    found.flags.writeable = False
-    return found
+    numbers = np.asarray(values, dtype=np.float64)
+    numbers.flags.writeable = False
+    return numbers
 
 
 ATOM_TOLERANCE = 1e-6  # of the length of an interval: a number this near to an atom is the atom, as files round
@@ -283,17 +283,17 @@ def window_density(actions: Actions, centres: Array, value: Array) -> Array:
 
 def is_atom(actions: Actions, value: Array) -> Bools:
     """Return which numbers are atoms of the logging policy; same shape as `value`."""
-    found: Bools = atom_index(actions, value) >= 0
-    return found
+    atoms: Bools = atom_index(actions, value) >= 0
+    return atoms
 
 
 def atom_index(actions: Actions, value: Array) -> Ints:
     """Return the index of the atom that each number is, same shape; -1 if it is none."""
     low, high = actions.limits
-    found = np.full(np.shape(value), -1, dtype=np.int32)
+    place = np.full(np.shape(value), -1, dtype=np.int32)
     for index, atom in enumerate(actions.atoms):
-        found[np.abs(value - atom) <= ATOM_TOLERANCE * (high - low)] = index
-    return found
+        place[np.abs(value - atom) <= ATOM_TOLERANCE * (high - low)] = index
+    return place
 
 
 def nearest_points(actions: Actions, value: Array) -> Ints:

@@ -255,7 +255,7 @@ class World(ABC):
 
 
 def named_parameters(kind: str, name: str, world: str, table: Mapping[str, Mapping[str, float]]) -> Mapping[str, float]:
-    """Return the parameters that a world's preset or shift sets; raise SettingError if the world has none of that name."""
+    """Return the parameters that a world's preset or shift sets; raise SettingError if the world does not have it."""
     if not table:
         raise SettingError(f"world '{world}' has no {kind}s, found '{name}'; set its parameters one by one")
     check_choice(name, table, f"{kind} of world '{world}'")

@@ -134,7 +134,7 @@ class Clinic(World):
         return () if level == "plan" else ("patient", "ward", "plan")
 
     def offers(self) -> Mapping[str, LegacyOffer]:
-        """Uniform choice; house rules that ignore the patient; soft preferences; fixed rules without noise."""
+        """Uniform choice; local rules that ignore the patient; soft preferences; fixed rules without noise."""
         habit = Softmax((0.2, 1.0, -0.3))
         return {
             "uniform": LegacyOffer(lambda s: {"plan": Uniform(), "dose": Uniform()}, {}),
@@ -183,7 +183,7 @@ def _patient(first: Array, second: Array) -> Array:
 
 
 def _category(law: Array, uniform: Array) -> Ints:
-    """Return codes `[n]` by inverse cdf from probabilities `[k]` or `[n, k]`; the last bound is 1 whatever the rounding."""
+    """Return codes `[n]` by inverse cdf from probabilities `[k]` or `[n, k]`; the last bound is 1 despite rounding."""
     return (np.cumsum(law, axis=-1)[..., :-1] <= uniform[:, None]).sum(axis=1).astype(np.int32)
 
 

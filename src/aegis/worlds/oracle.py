@@ -193,13 +193,13 @@ class BackwardInduction:
         """Return `[S or 1, n]` where the behaviour acts on an interval: by points and their windows, or as it draws itself."""
         if spec is not self.world.problem.innermost:
             raise SettingError(f"oracle: only the innermost level of a world may have an interval, found '{spec.name}'")
-        asked = hypothetical_batch(self.world.problem, spec.name, count, known, chosen)
-        nodes = interval_nodes(self.followed, spec, asked, self.fineness)
+        batch = hypothetical_batch(self.world.problem, spec.name, count, known, chosen)
+        nodes = interval_nodes(self.followed, spec, batch, self.fineness)
         if nodes is None:
-            full, rewards = self.followed.full(spec.name, asked), self._rewards(known, count)
+            full, rewards = self.followed.full(spec.name, batch), self._rewards(known, count)
             return np.einsum("sna,na->sn", full, rewards)
         values, weights = nodes
-        rows = {name: np.repeat(found, values.shape[1], axis=0) for name, found in known.items()}
+        rows = {name: np.repeat(column, values.shape[1], axis=0) for name, column in known.items()}
         earned = self.world.mean_reward({**rows, spec.actions.column: values.ravel()}).reshape(values.shape)
         return np.asarray(np.sum(earned * weights, axis=1)[None])
 
@@ -208,13 +208,13 @@ class BackwardInduction:
         level = self.world.problem.names[position]
         inside = self._below(position + 1) if position + 1 < len(self.world.problem.names) else 1
         piece = max(_AT_ONCE // (inside * self.world.problem.level(level).actions.count), 1)
-        found = []
+        choices = []
         for start in range(0, count, piece):
             part = slice(start, min(start + piece, count))
             rows, share = _rows(known, part), belief[:, part]
             values = self._actions(position, rows, _rows(chosen, part), share, part.stop - start)
-            found.append(self._choice(level, values, rows, share))
-        return np.concatenate(found)
+            choices.append(self._choice(level, values, rows, share))
+        return np.concatenate(choices)
 
     def _choice(self, level: str, values: Array, known: Rows, belief: Array) -> AnyArray:
         """Return the available action `[n]` that is best on average over the particles that may be acting."""
@@ -241,7 +241,7 @@ class BackwardInduction:
         actions = self.world.problem.innermost.actions
         if actions.continuous:
             values, weights = window_nodes(self.world.problem.innermost, actions.numbers, self.fineness)
-            repeated = {name: np.repeat(found, values.size, axis=0) for name, found in known.items()}
+            repeated = {name: np.repeat(column, values.size, axis=0) for name, column in known.items()}
             repeated[actions.column] = np.tile(values.ravel(), count)
             earned = self.world.mean_reward(repeated).reshape(count, *values.shape)
             return np.asarray(np.einsum("nak,ak->na", earned, weights))

@@ -190,8 +190,8 @@ class Unified(World):
         """Return limits of the mean reward below a lever if an action has this effect, within those of single rewards."""
         lever, action = (np.linspace(-REACH, REACH, points) for points in (self.outer_points, self.inner_points))
         spread, noise = self.spread(lever), math.hypot(self.outcome_sd, self.reward_sd)
-        found = mean_limits(effect, self.centre(lever), LIFT, spread, self.confounder, action, noise, self.inner_steps)
-        return max(found[0], limits[0]), min(found[1], limits[1])
+        limits_below = mean_limits(effect, self.centre(lever), LIFT, spread, self.confounder, action, noise, self.inner_steps)
+        return max(limits_below[0], limits[0]), min(limits_below[1], limits[1])
 
     def _range(self) -> tuple[float, float]:
         """Return limits that the reward leaves less often than once in a million decisions, in steps of 5.
