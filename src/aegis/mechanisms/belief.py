@@ -90,7 +90,17 @@ class Theta:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """Prior and current posterior of every mechanism. Updating returns a new belief; memory does not grow with data."""
+    """Prior and current posterior of every mechanism. Updating returns a new belief; memory does not grow with data.
+
+    Parameters
+    ----------
+    problem
+        The problem whose mechanisms are learned.
+    mechanisms
+        The fixed part of each mechanism, by variable name.
+    prior, states
+        The prior and the current posterior of each mechanism. `build_belief` makes both.
+    """
 
     problem: Problem
     mechanisms: Mapping[str, Mechanism]
@@ -158,10 +168,32 @@ def build_belief(
     scalings: Mapping[str, Scaling] | None = None,
     seed: int = 0,
 ) -> Belief:
-    """Return the prior belief over the mechanisms that a scope needs (all of them without a scope).
+    """Return the prior belief over the mechanisms that a scope needs.
 
-    scalings: standardisation by variable name, fitted on prior data (`fit_scalings`); none means raw units. seed: of random
-    features, unless the settings fix their own.
+    Parameters
+    ----------
+    problem
+        The problem whose mechanisms are learned.
+    settings
+        How mechanisms are modelled; linear regressions by default.
+    scope
+        The levels to be planned, all by default.
+    scalings
+        Standardisation by variable name, fitted on prior data (`fit_scalings`); raw units without one.
+    seed
+        Of random features, unless the settings fix their own.
+
+    Returns
+    -------
+    Belief
+        One prior per mechanism; `update` learns from batches.
+
+    Raises
+    ------
+    GraphError
+        If an action is confounded with the reward (Assumption 3).
+    SettingError
+        If a setting names an unknown variable, or if the reward belongs to several innermost decisions.
     """
     chosen = settings or ModelSettings()
     for name in scalings or {}:

@@ -128,8 +128,17 @@ class Encoder:
 def fit_scalings(problem: Problem, batches: Iterable[Batch]) -> dict[str, Scaling]:
     """Return the mean and standard deviation of every numeric variable over prior data, in one streaming pass.
 
-    Use it on prior data only: a scaling fitted on rows that are certified later would let them choose the model.
-    Numeric actions are scaled by their set of values, which is known without data.
+    Parameters
+    ----------
+    problem
+        The problem whose variables are scaled.
+    batches
+        Prior data only: a scaling fitted on rows that are certified later would let them choose the model.
+
+    Returns
+    -------
+    dict of str to Scaling
+        By variable name. Numeric actions are scaled by their set of values, which is known without data.
     """
     totals: dict[str, tuple[float, Array, Array]] = {}
     for batch in batches:

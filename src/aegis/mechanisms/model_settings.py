@@ -16,7 +16,7 @@ Scale = float | Sequence[float]
 class Tuned:
     """Hyper-parameters of one mechanism: length-scale by input name (of a vector, one or one per coordinate), prior precision.
 
-    charge: nats that the evidence of the mechanism owes to the search (see `length_scales.Found`). linear: no input needs waves,
+    charge: nats that the evidence of the mechanism owes to the search (see `LengthScaleFit`). linear: no input needs waves,
     so that a linear regression would do as well.
     """
 
@@ -30,12 +30,31 @@ class Tuned:
 class ModelSettings:
     """How mechanisms are modelled.
 
-    structure: 'factorised' has one mechanism per variable with the graph's parents; 'joint' regresses the reward on all
-    contexts and actions at once, without the outcome; 'cells' keeps a table of the reward by actions. features: a name from
-    FEATURES. precision, shape, rate: the prior. temper: power of the likelihood. count, lengthscale, linear_terms: of fourier
-    features; lengthscale in (standardised) input units, one number, or by input name (a vector may have one per coordinate; an
-    input that is not named has 1). feature_seed: the draw of random features, shared by all runs; None draws anew for each seed.
-    tuned: length-scales and precision by mechanism, which take precedence (see `tune`).
+    Parameters
+    ----------
+    structure
+        `factorised`: one mechanism per variable with the graph's parents. `joint`: the reward is regressed on all contexts and
+        actions at once, without the outcome. `cells`: a table of the reward by actions.
+    features
+        A name from `FEATURES`.
+    precision, shape, rate
+        The prior.
+    temper
+        The power of the likelihood.
+    count, linear_terms
+        Of fourier features: how many, and whether the inputs themselves are features too.
+    lengthscale
+        Of fourier features, in (standardised) input units: one number, or by input name. A vector may have one per coordinate;
+        an input that is not named has 1.
+    feature_seed
+        The draw of random features, shared by all runs; None draws anew for each seed.
+    tuned
+        Length-scales and precision by mechanism, which take precedence (see `tune`).
+
+    Raises
+    ------
+    SettingError
+        If a name is unknown or the count is not a whole number from 1.
     """
 
     structure: str = "factorised"

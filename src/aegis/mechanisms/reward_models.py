@@ -29,6 +29,13 @@ class LevelRewards:
     """Posteriors of one Normal-Inverse-Gamma regression per level, by level name; predictions are in logged units.
 
     The inputs of a level are its augmented context and its own action. Updating returns a new object.
+
+    Parameters
+    ----------
+    problem
+        The problem whose rewards are predicted.
+    regressions, states
+        Regression and posterior of each level. `LevelRewards.prior` makes both.
     """
 
     kind: ClassVar[str] = "level_rewards"
@@ -62,7 +69,7 @@ class LevelRewards:
     ) -> tuple[LevelRewards, dict[str, int]]:
         """Return for each level the candidate's model with the largest evidence, and which candidate that was.
 
-        The candidates are of one problem and have seen the same data. charges: as in `select`, by level.
+        The candidates are of one problem and have seen the same data. charges: as in `select_models`, by level.
         """
         if not candidates:
             raise SettingError("there are no reward models to choose from; give at least one")

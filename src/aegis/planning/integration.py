@@ -28,8 +28,23 @@ MOST_POINTS = 10**6  # of a tensor rule over all contexts of a level
 
 @dataclass(frozen=True, slots=True)
 class Integration:
-    """How to integrate. nodes: Gauss-Hermite nodes per number (a kink such as |c| needs 32 or more). samples: Monte-Carlo
-    draws. seed: of the common random numbers.
+    """How to integrate over contexts that are not yet known.
+
+    Parameters
+    ----------
+    method
+        `auto` chooses by the problem.
+    nodes
+        Gauss-Hermite nodes per number; a kink such as |c| needs 32 or more.
+    samples
+        Monte-Carlo draws.
+    seed
+        Of the common random numbers.
+
+    Raises
+    ------
+    SettingError
+        If a value is not allowed.
     """
 
     method: Method = "auto"

@@ -91,8 +91,25 @@ def plan_parts(state: State, problem: Problem) -> dict[str, Any]:
 class Planned:
     """The scope-aware policy of the paper (pi-ell), frozen: plans at levels in scope, follows the legacy elsewhere.
 
-    choice: what the rule has settled for the episode. Its particles and the legacy's are drawn independently, so that the
-    policy's particles are all pairs, legacy fastest; an ordinary legacy has one particle.
+    The particles of the choice and of the legacy are drawn independently, so that the policy's particles are all pairs, legacy
+    fastest; an ordinary legacy has one particle. `plan_policy` makes such a policy.
+
+    Parameters
+    ----------
+    problem
+        The problem that is planned.
+    choice
+        What the rule has settled for the episode.
+    scope
+        The levels that are planned.
+    legacy
+        The policy of the other levels.
+    commit
+        When each level's action is chosen, and on what.
+    integration
+        How expectations over contexts are taken.
+    affine
+        Whether every mechanism is affine, which allows the closed form.
     """
 
     kind: ClassVar[str] = "planned"
@@ -200,7 +217,7 @@ def plan_policy(
 ) -> Planned:
     """Return the policy that `rule` plans from `belief` for one episode: one call is one draw of the paper's theta^(k).
 
-    integration: how expectations over contexts are taken; without one the number of levels decides (`suited`). episode: its
+    integration: how expectations over contexts are taken; without one the number of levels decides (`default_integration`). episode: its
     number, counted from 0, for rules that change over time. Raises SettingError if the belief lacks a mechanism
     that planning in this scope looks at.
     """

@@ -134,12 +134,48 @@ POLICY_KINDS: dict[str, type[Storable]] = POLICIES | {
 
 
 def load_policy(folder: str | Path, problem: Problem) -> Policy:
-    """Return the policy stored in a folder for `problem`, of any kind; raises PolicyError if it cannot be used."""
+    """Return the policy stored in a folder, of any kind.
+
+    Parameters
+    ----------
+    folder
+        A folder that `save_policy` or `aegis learn` wrote.
+    problem
+        The problem that the policy was made for.
+
+    Returns
+    -------
+    Policy
+        The policy. A stored user function is found by importing its module.
+
+    Raises
+    ------
+    PolicyError
+        If the folder was altered, is newer than this version, or holds a policy for another problem.
+    """
     return read_policy(folder, problem, POLICY_KINDS)
 
 
 def load_rewards(folder: str | Path, problem: Problem) -> LevelRewards:
-    """Return the reward models stored in a folder for `problem`."""
+    """Return the reward models stored in a folder.
+
+    Parameters
+    ----------
+    folder
+        A folder that `save_policy` wrote.
+    problem
+        The problem that the models were fitted for.
+
+    Returns
+    -------
+    LevelRewards
+        One regression per level.
+
+    Raises
+    ------
+    PolicyError
+        If the folder cannot be used, or holds something else.
+    """
     stored = read_stored(folder, problem, POLICY_KINDS)
     if not isinstance(stored, LevelRewards):
         raise PolicyError(f"{folder} holds a {type(stored).__name__}, not reward models")

@@ -19,14 +19,29 @@ UserFunction = Callable[[Level, Rows], Any]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Function:
-    """A callable `function(level, rows) -> [n, A]` at `levels` (all if None); `legacy`, if given, at the others.
+    """Your own policy as a callable `function(level, rows) -> [n, A]`.
 
-    Rows are the augmented context by variable name. The answer must be a distribution per row (within 1e-6, then scaled to
-    sum to one) and 0 on unavailable actions; where there is nothing to look at (no rows), one distribution `[A]` will do. Where
-    actions are an interval the distribution is over its points; the answer may also be one number a* per row, `[n]`, anywhere in
-    the interval. Either way the policy is the smoothed one, which acts uniformly in a window around what was chosen.
-    Particles are those of the legacy; without one there is a single particle and the other levels cannot be asked. `name`
-    ("module:object") is what is stored; it is found out if the callable has one.
+    Where actions are an interval the answer is a distribution over its points, or one number a* per row, `[n]`, anywhere in the
+    interval. Either way the policy is the smoothed one, which acts uniformly in a window around its choice.
+
+    Parameters
+    ----------
+    problem
+        The problem that the policy acts on.
+    function
+        Receives the level and the augmented context by variable name. It returns one distribution per row, which sums to one
+        within 1e-6 and is 0 on unavailable actions. Without any context, one distribution `[A]` serves all rows.
+    levels
+        Where the function acts, all by default.
+    legacy
+        The policy of the other levels, whose particles are kept. Without one the other levels cannot be asked.
+    name
+        The name "module:object" that is stored; by default the callable's own.
+
+    Raises
+    ------
+    PolicyError
+        If `function` is not callable.
     """
 
     kind: ClassVar[str] = "function"

@@ -26,6 +26,15 @@ class Hybrid:
 
     Both draw their particles independently, so the particles are all pairs, legacy fastest:
     `S = S_new * S_legacy`, weights multiply.
+
+    Parameters
+    ----------
+    problem
+        The problem of both policies.
+    scope
+        The levels at which `new` acts.
+    new, legacy
+        The two policies.
     """
 
     kind: ClassVar[str] = "hybrid"
@@ -120,10 +129,25 @@ def check_cap(limit: float) -> float:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Capped(SingleParticle):
-    """The capped policy of a reward model and a legacy at `levels` (all if None); the legacy itself at the others.
+    """The capped policy of a reward model and a legacy: no probability is raised more than `limit` times. One particle.
 
-    The model predicts rewards as logged; with `goal: minimise` small predictions are the good ones. The legacy may be a
-    mixture: its path form counts. One particle.
+    Parameters
+    ----------
+    problem
+        The problem of model and legacy.
+    model
+        Predicts rewards as logged; with `goal: minimise` small predictions are the good ones.
+    legacy
+        The policy to start from; of a mixture its path form counts.
+    limit
+        The cap W, from 1; infinity allowed.
+    levels
+        Where the cap applies, all by default; the legacy itself acts at the others.
+
+    Raises
+    ------
+    SettingError
+        If the limit is below 1.
     """
 
     kind: ClassVar[str] = "capped"

@@ -17,7 +17,12 @@ from aegis.problem import Array, Batch, Problem, State, augmented_context
 class Logged(SingleParticle):
     """The propensities in the batch; one particle. A propensity missing from the log stays nan.
 
-    It cannot act: on a batch under construction nothing has been recorded, and PolicyError says so.
+    It cannot act: a batch under construction has no propensities, and PolicyError says so.
+
+    Parameters
+    ----------
+    problem
+        The problem of the log.
     """
 
     kind: ClassVar[str] = "logged"
@@ -51,9 +56,19 @@ class Logged(SingleParticle):
 
 @dataclass(frozen=True, slots=True)
 class Legacy(SingleParticle):
-    """One rule per level, by level name; one particle.
+    """A known controller: one rule per level; one particle.
 
-    Raises PolicyError if a level has no rule, if a rule names no level, or if a rule does not fit its level.
+    Parameters
+    ----------
+    problem
+        The problem that the controller acts on.
+    rules
+        One rule per level, by level name.
+
+    Raises
+    ------
+    PolicyError
+        If a level has no rule, if a rule names no level, or if a rule does not fit its level.
     """
 
     kind: ClassVar[str] = "legacy"

@@ -72,9 +72,19 @@ def sums_before(batch: Batch, values: Mapping[str, Array]) -> dict[str, Array]:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Mixture:
-    """The particles of several policies, one after the other; `weights[i]` is split over the particles of policy i.
+    """The particles of several policies, one after the other.
 
-    Without weights all policies weigh the same. Raises PolicyError on weights that are not a distribution.
+    Parameters
+    ----------
+    policies
+        The members, at least one.
+    weights
+        A distribution over the members, equal by default; `weights[i]` is split over the particles of policy i.
+
+    Raises
+    ------
+    PolicyError
+        If there are no members, or if the weights are not a distribution.
     """
 
     kind: ClassVar[str] = "mixture"

@@ -53,10 +53,23 @@ def policy_digest(policy: Policy | Storable) -> str:
 
 
 def save_policy(policy: Policy | Storable, folder: str | Path, record: Mapping[str, Any] | None = None) -> None:
-    """Write a policy folder, replacing the policy in it; `record` (plain data, such as the split it was learned on) goes along.
+    """Write a policy folder, replacing the policy in it.
 
-    What is not a policy but can be stored, such as reward models, is written the same way; `load_stored` reads it. Raises
-    PolicyError if it cannot be stored, OutputError if the folder cannot be written.
+    Parameters
+    ----------
+    policy
+        A policy, or something else that can be stored, such as reward models; `read_stored` reads it.
+    folder
+        The folder, created if need be.
+    record
+        Plain data that goes along, such as the split that the policy was learned on.
+
+    Raises
+    ------
+    PolicyError
+        If the policy cannot be stored.
+    OutputError
+        If the folder cannot be written.
     """
     place = Path(folder)
     text, name, arrays = _file_contents(policy, record)
@@ -84,7 +97,7 @@ def policy_to_bytes(policy: Policy | Storable) -> bytes:
 
 
 def policy_from_bytes(packed: bytes, problem: Problem, kinds: Mapping[str, type[Storable]] = POLICIES) -> Storable:
-    """Return what `pack` made into one piece, a policy or not; raises PolicyError as `load_policy` does."""
+    """Return what `policy_to_bytes` made into one piece, a policy or not; raises PolicyError as `read_policy` does."""
     with tempfile.TemporaryDirectory(prefix="aegis-policy-") as folder:
         try:
             with zipfile.ZipFile(io.BytesIO(packed)) as bundle:
@@ -107,7 +120,7 @@ def read_policy(folder: str | Path, problem: Problem, kinds: Mapping[str, type[S
 
 
 def read_stored(folder: str | Path, problem: Problem, kinds: Mapping[str, type[Storable]] = POLICIES) -> Storable:
-    """Return what is stored in a folder for `problem`, a policy or not; raises PolicyError as `load_policy` does."""
+    """Return what is stored in a folder for `problem`, a policy or not; raises PolicyError as `read_policy` does."""
     content = _read(Path(folder))
     if content["problem"] != json_digest(_identity(problem)):
         raise PolicyError(

@@ -22,8 +22,17 @@ INCUMBENT_ROUND_OFF = 1e-6  # of logged probabilities
 class StatedIncumbent(SingleParticle):
     """The incumbents of a problem, level by level; one particle.
 
-    At a level without one, and at one that is declared to be `logged`, it is the policy that wrote the log. Raises PolicyError
-    if a rule does not fit its level.
+    At a level without one, and at one that is declared to be `logged`, it is the policy that wrote the log.
+
+    Parameters
+    ----------
+    problem
+        The problem that states the incumbents.
+
+    Raises
+    ------
+    PolicyError
+        If a rule does not fit its level.
     """
 
     kind: ClassVar[str] = "incumbent"

@@ -144,6 +144,18 @@ class TargetColumns(SingleParticle):
 
     A level without a column cannot be asked. An outer level's column is repeated on the rows below each decision and must
     agree there.
+
+    Parameters
+    ----------
+    problem
+        The problem of the log.
+    columns
+        A column of the log by level name.
+
+    Raises
+    ------
+    PolicyError
+        If a level is unknown, or if a column has another role.
     """
 
     kind: ClassVar[str] = "columns"
@@ -188,6 +200,18 @@ class FullColumns(SingleParticle):
 
     Actions that are not available have probability 0 in it. Columns whose names show another order of the actions are refused.
     On an interval they are the probabilities of its points, around which it acts uniformly; it takes no atom.
+
+    Parameters
+    ----------
+    problem
+        The problem of the log.
+    columns
+        One column per action by level name.
+
+    Raises
+    ------
+    PolicyError
+        If a level is unknown, if there is not one column per action, or if a column has another role.
     """
 
     kind: ClassVar[str] = "full columns"

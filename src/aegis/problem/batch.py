@@ -126,10 +126,27 @@ def _unknown(table: LevelTable) -> Array:
 class Batch:
     """Whole episodes: ids, one table per level (outermost first), and the results of the innermost decisions.
 
-    episode `[E]`: ids, any type. cluster `[E]`, time `[E]`: or None. reward `f64[n]`, observed `bool[n]`, outcome `[n]` or
-    `[n, d]`, guards and extra (further columns that were asked for, and base actions where propensities are declared by them)
-    by column: one entry per innermost decision. A batch under construction lacks inner levels and reward. closed `bool[n]`:
-    false where the reward is still awaited, so that the episode is open; None if nothing is awaited.
+    A batch under construction lacks inner levels and reward. Arrays `[E]` have one entry per episode, arrays `[n]` one per
+    innermost decision.
+
+    Parameters
+    ----------
+    episode
+        Ids `[E]` of any type.
+    levels
+        The decisions of each level by name.
+    reward, observed
+        Rewards `f64[n]`, and whether each was observed, `bool[n]`; None if all were.
+    outcome
+        `[n]` or `[n, d]`, or None.
+    guards, extra
+        Columns `[n]` by name: guards, and further columns that a policy or check reads.
+    cluster, time
+        `[E]`, or None.
+    closed
+        `bool[n]`: false where the reward is still awaited, so that the episode is open; None if nothing is awaited.
+    places
+        The file and row of each innermost decision, or None.
     """
 
     episode: AnyArray

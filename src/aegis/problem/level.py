@@ -110,10 +110,33 @@ def _rounded(shares: tuple[float, ...], total: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level of decisions; `margin` is the gain that makes a switch worth it, in reward units.
+    """A level of decisions.
 
-    mean_range: limits of the mean reward below any one decision of this level, narrower than those of single rewards.
-    incumbent: who acts here if nothing is handed over; see `comparator` for the default.
+    Parameters
+    ----------
+    name
+        The name of the level.
+    actions
+        What can be chosen here.
+    context
+        What is observed before each decision.
+    propensity
+        How the log tells the probability of the action taken.
+    decision
+        The column of the decision id, where a parent has several decisions.
+    available
+        One column per action: whether it could be taken. All actions, always, without any.
+    margin
+        The gain that makes a switch worth it, in reward units.
+    mean_range
+        Limits of the mean reward below any one decision of this level, narrower than those of single rewards.
+    incumbent
+        The policy that acts here if nothing is handed over; see `comparator` for the default.
+
+    Raises
+    ------
+    ProblemError
+        If the parts do not fit together.
     """
 
     name: str

@@ -102,7 +102,13 @@ def _level_roles(level: Level, depth: int) -> list[ColumnRole]:
 
 
 class Scope(frozenset[str]):
-    """A set of level names at which a new policy acts (the paper's intervention scope)."""
+    """A set of level names at which a new policy acts (the paper's intervention scope).
+
+    Parameters
+    ----------
+    names
+        One name or several.
+    """
 
     __slots__ = ()
 
@@ -125,12 +131,39 @@ class Backdoor:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Levels (outermost first), causal graph, reward, and the columns that tie a log together.
+    """A nested contextual causal bandit: levels, causal graph, reward, and the columns that tie a log together.
 
-    `parents` may name some variables only; the others get the default: every earlier variable is a parent, which is
-    always an I-map. `graph` is the completed graph. Level index 1 is the innermost. `cluster` is a column, or several whose
-    values together are one id. `cluster_most` is the largest number of episodes that a cluster can have; where it is declared,
-    certificates are about totals of clusters.
+    `graph` is the completed graph. Level index 1 is the innermost.
+
+    Parameters
+    ----------
+    levels
+        Outermost first.
+    reward
+        Column, range and goal of the reward.
+    outcome
+        The variable between the innermost action and the reward, if there is one.
+    parents
+        Parents by variable name. A variable that is not named has every earlier variable as a parent, which is always an I-map.
+    latents
+        The children of each unobserved variable.
+    guards
+        Columns that must not get worse.
+    episode
+        The columns of the episode id.
+    cluster
+        The column, or the columns whose values together are one id, that groups dependent episodes.
+    time
+        The column of the time, for drift checks and splits in time.
+    carry_over
+        `within` if earlier decisions of an episode may affect later rewards.
+    cluster_most
+        The largest number of episodes that a cluster can have; certificates are then about totals of clusters.
+
+    Raises
+    ------
+    ProblemError
+        If the parts do not fit together; GraphError if the graph is wrong.
     """
 
     levels: tuple[Level, ...]

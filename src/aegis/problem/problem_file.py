@@ -311,7 +311,23 @@ _SECTIONS: dict[str, type[_Section]] = {
 
 
 def load_problem(path: str | Path) -> Problem:
-    """Read a problem file; errors name the file and the place in it."""
+    """Read a problem file.
+
+    Parameters
+    ----------
+    path
+        The file `problem.yaml`; see docs/problem.md.
+
+    Returns
+    -------
+    Problem
+        The problem, checked.
+
+    Raises
+    ------
+    ProblemError
+        If the file cannot be read or is wrong; the message names the file, the key and what is allowed.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -353,5 +369,18 @@ def _unfinished(text: str, content: dict[str, object], source: str) -> list[str]
 
 
 def save_problem(problem: Problem, path: str | Path) -> None:
-    """Write a problem file that `load_problem` reads back as the same problem."""
+    """Write a problem file that `load_problem` reads back as the same problem.
+
+    Parameters
+    ----------
+    problem
+        The problem to write.
+    path
+        The file, which is replaced in one step.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written.
+    """
     write_text(path, write_yaml(dump_problem(problem)))

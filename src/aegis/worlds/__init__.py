@@ -43,10 +43,28 @@ ALL_WORLDS: ChainMap[str, type[World]] = ChainMap(INTERVAL_WORLDS, WORLDS)
 
 
 def make_world(name: str, /, *, preset: str | None = None, shift: str | None = None, **settings: Any) -> World:
-    """Return a world by name with some of its parameters set; raise SettingError for names it does not know.
+    """Return a world by name with some of its parameters set.
 
-    preset: parameters that go together (`Unified.presets`), over which `settings` take precedence. shift: the world after a
-    distribution shift (`Unified.shifts`); a parameter that the shift changes cannot be set as well.
+    Parameters
+    ----------
+    name
+        A key of `WORLDS`, or `dosing`.
+    preset
+        Parameters that go together (`Unified.presets`); `settings` take precedence over them.
+    shift
+        The world after a distribution shift (`Unified.shifts`); a parameter that the shift changes cannot be set as well.
+    **settings
+        Parameters of the world, by field name.
+
+    Returns
+    -------
+    World
+        The simulated plant.
+
+    Raises
+    ------
+    SettingError
+        If a name is unknown or a value is not allowed.
     """
     check_choice(name, ALL_WORLDS, "world")
     allowed = [part.name for part in fields(ALL_WORLDS[name]) if part.init]  # type: ignore[arg-type]

@@ -305,18 +305,49 @@ def _distinct(known: Rows, names: tuple[str, ...], count: int) -> tuple[Rows, An
 def true_value(world: World, policy: Policy, fineness: int = 1) -> float:
     """Return the nested-mean reward per innermost decision under `policy`.
 
-    For a mixture the average over its particles, because one of them acts throughout an episode. Relative accuracy 1e-4 for
-    policies that vary smoothly with the contexts; for jumps inside a context's range raise `fineness`, which multiplies the
-    number of quadrature nodes of every context.
+    Parameters
+    ----------
+    world
+        The world, whose equations are known.
+    policy
+        The policy that acts. The value of a mixture is the average over its particles: one of them acts in each episode.
+    fineness
+        Multiplies the number of quadrature nodes of every context.
+
+    Returns
+    -------
+    float
+        Relative accuracy 1e-4 for policies that vary smoothly with the contexts. For jumps inside a context's range raise
+        `fineness`.
     """
     return oracle_value(world, (), policy, fineness)
 
 
 def oracle_value(world: World, scope: Iterable[str] | None = None, behaviour: Policy | None = None, fineness: int = 1) -> float:
-    """Return the best nested-mean reward per innermost decision when the levels in `scope` (default: all) are controlled.
+    """Return the best nested-mean reward per innermost decision that a controller can reach.
 
-    The controller knows the true equations and sees contexts and actions, never latent variables. The other levels follow
-    `behaviour`. Raises SettingError if a level is neither controlled nor given a behaviour.
+    The controller knows the true equations and sees contexts and actions, never latent variables.
+
+    Parameters
+    ----------
+    world
+        The world, whose equations are known.
+    scope
+        The controlled levels, all by default.
+    behaviour
+        The policy of the other levels.
+    fineness
+        Multiplies the number of quadrature nodes of every context.
+
+    Returns
+    -------
+    float
+        The optimal value.
+
+    Raises
+    ------
+    SettingError
+        If a level is neither controlled nor has a behaviour.
     """
     solver = BackwardInduction(world, world.problem.scope(scope), behaviour, fineness)
     weights = solver.weights
@@ -326,7 +357,19 @@ def oracle_value(world: World, scope: Iterable[str] | None = None, behaviour: Po
 
 @dataclass(frozen=True, slots=True)
 class OraclePolicy:
-    """The optimal controller of the levels in `scope`, and `behaviour` elsewhere; as many particles as the behaviour has."""
+    """The optimal controller of a world; it has as many particles as the behaviour.
+
+    Parameters
+    ----------
+    world
+        The world, whose equations are known.
+    scope
+        The controlled levels, all by default.
+    behaviour
+        The policy of the other levels.
+    fineness
+        Multiplies the number of quadrature nodes of every context.
+    """
 
     world: World
     scope: Scope | None = None
