@@ -217,9 +217,8 @@ def plan_policy(
 ) -> Planned:
     """Return the policy that `rule` plans from `belief` for one episode: one call is one draw of the paper's theta^(k).
 
-    integration: how expectations over contexts are taken; without one the number of levels decides (`default_integration`). episode: its
-    number, counted from 0, for rules that change over time. Raises SettingError if the belief lacks a mechanism
-    that planning in this scope looks at.
+    integration: how expectations over contexts are taken; `default_integration` without one. episode: its number, counted from
+    0, for rules that change over time. Raises SettingError if the belief lacks a mechanism that planning in this scope needs.
     """
     problem = belief.problem
     check_choice(commit, COMMITS, "commit shape")
