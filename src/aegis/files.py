@@ -44,7 +44,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 
 def is_partial_file(path: Path) -> bool:
-    """Say whether a file was left by `atomic_write` in a process that was killed in the middle of a write."""
+    """Return whether a file was left by `atomic_write` in a process that was killed in the middle of a write."""
     return path.name.startswith(".") and path.name.endswith(".part")
 
 

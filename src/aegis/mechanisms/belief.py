@@ -206,7 +206,7 @@ def build_belief(
         for level in masked_levels(problem, scope):
             mechanisms[availability_name(level.name)] = _availability(problem, level, chosen, scalings or {})
     prior = {name: mechanism.prior() for name, mechanism in mechanisms.items()}
-    return Belief(problem, mechanisms, prior, prior)
+    return Belief(problem=problem, mechanisms=mechanisms, prior=prior, states=prior)
 
 
 def _check(problem: Problem, scope: Iterable[str] | None) -> None:
@@ -230,7 +230,9 @@ def _availability(problem: Problem, level: Level, settings: ModelSettings, scali
     encoder = _encoder(tuple(problem.visible(level.name).values()), scalings)
     features = FEATURES["polynomial" if encoder.width <= MOST_CROSSED else "linear"](encoder.width)
     target = Variable(availability_name(level.name), "vector", level.available)  # indicators of closed actions
-    return Regression(target, encoder, features, Scaling.identity(target.width), precision=settings.precision)
+    return Regression(
+        target=target, encoder=encoder, features=features, scaling=Scaling.identity(target.width), precision=settings.precision
+    )
 
 
 def _encoder(parents: tuple[Variable, ...], scalings: Mapping[str, Scaling]) -> Encoder:
@@ -271,7 +273,9 @@ def _mechanism(
     scaling = scalings[name] if scaled else Scaling.identity(target.width)
     if name in settings.tuned:
         shared["precision"] = settings.tuned[name].precision
-    return Regression(target, encoder, _features(settings, name, encoder, seed), scaling, **shared)
+    return Regression(
+        target=target, encoder=encoder, features=_features(settings, name, encoder, seed), scaling=scaling, **shared
+    )
 
 
 def _features(settings: ModelSettings, name: str, encoder: Encoder, seed: int) -> FeatureMap:

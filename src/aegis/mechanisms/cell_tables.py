@@ -93,7 +93,9 @@ class Cells:
     def prior(self) -> CellStates:
         """Return the prior state."""
         ones = np.ones(self.size)
-        return CellStates(self.precision * ones, 0.0 * ones, self.shape * ones, 2.0 * self.rate * ones)
+        return CellStates(
+            precision=self.precision * ones, shift=0.0 * ones, shape=self.shape * ones, square=2.0 * self.rate * ones
+        )
 
     def update(self, state: CellStates, rows: Rows, values: AnyArray) -> CellStates:
         """Return the state after n rows; rows in which the value or a parent is missing (nan, code -1) are left out.
@@ -111,10 +113,10 @@ class Cells:
         index = self.cell({name: rows[name][complete] for name in self.parents}, (len(numbers),))
         count = np.bincount(index, minlength=self.size)
         return CellStates(
-            state.precision + self.temper * count,
-            state.shift + self.temper * np.bincount(index, weights=numbers, minlength=self.size),
-            state.shape + 0.5 * self.temper * count,
-            state.square + self.temper * np.bincount(index, weights=numbers * numbers, minlength=self.size),
+            precision=state.precision + self.temper * count,
+            shift=state.shift + self.temper * np.bincount(index, weights=numbers, minlength=self.size),
+            shape=state.shape + 0.5 * self.temper * count,
+            square=state.square + self.temper * np.bincount(index, weights=numbers * numbers, minlength=self.size),
         )
 
     def draw(self, state: CellStates, rng: np.random.Generator, count: int) -> CellsDraw:

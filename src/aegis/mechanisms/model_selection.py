@@ -105,7 +105,12 @@ class LogEvidence:
     def _at(self, place: GridPoint) -> float:
         gram, shift = self._of(place.scales)
         prior = self._prior(place.precision, *shift.shape)
-        state = NIG(gram + prior.precision, shift, self.shape + 0.5 * len(self.targets), prior.square + self._square)
+        state = NIG(
+            precision=gram + prior.precision,
+            shift=shift,
+            shape=self.shape + 0.5 * len(self.targets),
+            square=prior.square + self._square,
+        )
         try:
             return state.log_evidence(prior)
         except ModelError:
@@ -115,7 +120,9 @@ class LogEvidence:
         """Return the prior at a place in PRECISIONS."""
         if precision not in self._priors:
             prior = NIG.prior(size, outputs, PRECISIONS[precision], self.shape, self.rate)
-            self._priors[precision] = SolvedNIG(prior.precision, prior.shift, prior.shape, prior.square, prior.moments())
+            self._priors[precision] = SolvedNIG(
+                precision=prior.precision, shift=prior.shift, shape=prior.shape, square=prior.square, at=prior.moments()
+            )
         return self._priors[precision]
 
     def _of(self, scales: tuple[int, ...]) -> tuple[Array, Array]:
@@ -145,7 +152,7 @@ def best_length_scales(
     """
     thin = slice(None, None, max(1, -(-len(inputs) // COARSE_ROWS)))
     few = replace(base, frequencies=base.frequencies[:, :COARSE_FEATURES], phases=base.phases[:COARSE_FEATURES])
-    coarse = LogEvidence(few, groups, inputs[thin], targets[thin], shape, rate)
+    coarse = LogEvidence(base=few, groups=groups, inputs=inputs[thin], targets=targets[thin], shape=shape, rate=rate)
     middle = len(PRECISIONS) // 2
     equal = [GridPoint((scale,) * len(groups), middle) for scale in range(len(LENGTHSCALES))]
     off = equal[-1]
@@ -153,7 +160,7 @@ def best_length_scales(
     starts = [max(equal, key=coarse), max([off, *pairs], key=coarse)]
     grids = [range(len(LENGTHSCALES))] * len(groups) + [range(len(PRECISIONS))]
     ends = [_climb(coarse, start, lambda place, coordinate: grids[coordinate]) for start in dict.fromkeys(starts)]
-    fine = LogEvidence(base, groups, inputs, targets, shape, rate)
+    fine = LogEvidence(base=base, groups=groups, inputs=inputs, targets=targets, shape=shape, rate=rate)
 
     def near(place: GridPoint, coordinate: int) -> range:
         now = (*place.scales, place.precision)[coordinate]
@@ -165,7 +172,9 @@ def best_length_scales(
     without = max(fine(replace(off, precision=precision)) for precision in range(len(PRECISIONS)))
     linear = base.linear_terms and without >= evidence - waves
     scales = tuple(LENGTHSCALES[place] for place in best.scales)
-    return LengthScaleFit(scales, PRECISIONS[best.precision], evidence, waves + charge, linear)
+    return LengthScaleFit(
+        scales=scales, precision=PRECISIONS[best.precision], evidence=evidence, charge=waves + charge, linear=linear
+    )
 
 
 def _climb(evidence: LogEvidence, start: GridPoint, grid: Callable[[GridPoint, int], range]) -> GridPoint:
@@ -261,7 +270,9 @@ def _tune_regression(regression: Regression, rows: Rows, values: AnyArray) -> Tu
     searched = [slice(0, inputs.shape[1])] if shared else groups
     best = best_length_scales(features, searched, inputs[spread], targets[spread], regression.shape, regression.rate)
     scales = best.scales * len(groups) if shared else best.scales
-    return Tuned(_by_name(regression.encoder, scales), best.precision, best.charge, best.linear)
+    return Tuned(
+        lengthscale=_by_name(regression.encoder, scales), precision=best.precision, charge=best.charge, linear=best.linear
+    )
 
 
 def _groups(encoder: Encoder) -> list[slice]:

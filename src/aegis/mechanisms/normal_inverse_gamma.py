@@ -53,7 +53,12 @@ class NIG:
     def prior(cls, size: int, outputs: int = 1, precision: float = 0.1, shape: float = 2.0, rate: float = 1.0) -> NIG:
         """Return the prior with mean 0 and P = precision * I; defaults as in the paper (App. Environment Parameters)."""
         check_prior(precision, shape, rate)
-        return cls(precision * np.eye(size), np.zeros((size, outputs)), float(shape), np.full(outputs, 2.0 * rate))
+        return cls(
+            precision=precision * np.eye(size),
+            shift=np.zeros((size, outputs)),
+            shape=float(shape),
+            square=np.full(outputs, 2.0 * rate),
+        )
 
     def arrays(self) -> dict[str, Array]:
         """Return the natural parameters as arrays, for saving."""
@@ -72,7 +77,7 @@ class NIG:
             shift = self.shift + temper * (features.T @ targets)
             square = self.square + temper * np.square(targets).sum(axis=0)
         check_finite_sums(precision, shift, square)
-        return NIG(precision, shift, self.shape + 0.5 * temper * features.shape[0], square)
+        return NIG(precision=precision, shift=shift, shape=self.shape + 0.5 * temper * features.shape[0], square=square)
 
     def moments(self) -> PosteriorMoments:
         """Solve for mean and rate; raises ModelError if precision or rate are not positive by more than round-off."""
@@ -82,7 +87,7 @@ class NIG:
         mean, _ = sla.lapack.dtrtrs(factor, half, lower=True, trans=1)
         rate = 0.5 * (self.square - np.einsum("dq,dq->q", half, half))
         _check_rate(rate, self.square)
-        return PosteriorMoments(factor, mean, self.shape, rate)
+        return PosteriorMoments(factor=factor, mean=mean, shape=self.shape, rate=rate)
 
     def draw(self, rng: np.random.Generator, count: int) -> Draw:
         """Return `count` joint draws of weights and noise."""

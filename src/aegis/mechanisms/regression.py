@@ -45,7 +45,7 @@ class Regression:
 
     @property
     def affine(self) -> bool:
-        """Say whether the mean is affine in every parent: affine features, and no clipping to the simplex."""
+        """Return whether the mean is affine in every parent: affine features, and no clipping to the simplex."""
         return self.features.affine and self.target.kind != "categorical"
 
     def prior(self) -> NIG:
@@ -87,7 +87,7 @@ class Regression:
 
     def restore(self, arrays: Mapping[str, Array]) -> NIG:
         """Return a saved state."""
-        return NIG(arrays["precision"], arrays["shift"], float(arrays["shape"]), arrays["square"])
+        return NIG(precision=arrays["precision"], shift=arrays["shift"], shape=float(arrays["shape"]), square=arrays["square"])
 
     def _targets(self, values: AnyArray) -> Array:
         if self.target.kind == "categorical":

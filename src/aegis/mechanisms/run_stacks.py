@@ -163,11 +163,11 @@ class StackedNIG:
         """Return copies of the states, stacked."""
         precision = np.stack([state.precision for state in states])
         return cls(
-            precision,
-            np.stack([state.shift for state in states]),
-            np.array([state.shape for state in states]),
-            np.stack([state.square for state in states]),
-            np.empty_like(precision),
+            precision=precision,
+            shift=np.stack([state.shift for state in states]),
+            shape=np.array([state.shape for state in states]),
+            square=np.stack([state.square for state in states]),
+            spare=np.empty_like(precision),
         )
 
     def each(self) -> list[NIG]:
@@ -191,7 +191,13 @@ class StackedNIG:
             shift = self.shift + temper * (across @ targets)
             square = self.square + temper * np.square(targets).sum(axis=1)
         check_finite_sums(precision, shift, square)
-        return StackedNIG(precision, shift, self.shape + 0.5 * temper * features.shape[1], square, self.precision)
+        return StackedNIG(
+            precision=precision,
+            shift=shift,
+            shape=self.shape + 0.5 * temper * features.shape[1],
+            square=square,
+            spare=self.precision,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +223,13 @@ class StackedRegression:
             )
         inputs = [spec.encoder.standardised() for spec in specs]
         return cls(
-            tuple(specs),
-            Encoder(first.encoder.parents),
-            stack_features([spec.features for spec in specs]),
-            np.stack([scaling.centre for scaling in inputs])[:, None],
-            np.stack([scaling.scale for scaling in inputs])[:, None],
-            np.stack([spec.scaling.centre for spec in specs])[:, None],
-            np.stack([spec.scaling.scale for spec in specs])[:, None],
+            specs=tuple(specs),
+            plain=Encoder(first.encoder.parents),
+            features=stack_features([spec.features for spec in specs]),
+            centre=np.stack([scaling.centre for scaling in inputs])[:, None],
+            scale=np.stack([scaling.scale for scaling in inputs])[:, None],
+            target_centre=np.stack([spec.scaling.centre for spec in specs])[:, None],
+            target_scale=np.stack([spec.scaling.scale for spec in specs])[:, None],
         )
 
     def part(self, start: int, stop: int) -> StackedRegression:
@@ -267,7 +273,9 @@ class StackedRegression:
         scale, centre = repeat_per_draw(self.target_scale, times), repeat_per_draw(self.target_centre, times)
         weights = np.concatenate([draw.drawn.weights for draw in drawn])
         sd = np.concatenate([draw.drawn.sd for draw in drawn]) * scale[:, 0]
-        return StackedDraw(self, to_target_units(weights, scale, centre[:, 0], self.specs[0].features.intercept), sd, times)
+        return StackedDraw(
+            spec=self, weights=to_target_units(weights, scale, centre[:, 0], self.specs[0].features.intercept), sd=sd, times=times
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +299,7 @@ class StackedDraw:
     def part(self, start: int, stop: int) -> StackedDraw:
         """Return the draws of the runs from `start` up to, not including, `stop`."""
         own = slice(start * self.times, stop * self.times)
-        return StackedDraw(self.spec.part(start, stop), self.weights[own], self.sd[own], self.times)
+        return StackedDraw(spec=self.spec.part(start, stop), weights=self.weights[own], sd=self.sd[own], times=self.times)
 
     def mean(self, rows: Rows, count: int, noisy: Mapping[str, Array] | None = None) -> Array:
         """Return conditional means `[G * times, n, q]`."""
@@ -351,7 +359,7 @@ class StackedBelief:
             if not len(specs) == len(own) == len(beliefs):
                 return None
             stacks[name], states[name] = StackedRegression.of(specs), StackedNIG.of(own)
-        return cls(beliefs[0], tuple(beliefs), stacks, states)
+        return cls(shared=beliefs[0], members=tuple(beliefs), stacks=stacks, states=states)
 
     def update(self, batch: Batch) -> StackedBelief:
         """Return the beliefs after one episode of each run: the g-th of the batch is the g-th's."""
@@ -371,14 +379,11 @@ class StackedBelief:
         return self._apart({name: states.solved() for name, states in self.states.items()})
 
     def _apart(self, each: Mapping[str, Sequence[NIG]]) -> list[Belief]:
-        return [
-            Belief(own.problem, own.mechanisms, own.prior, {name: states[g] for name, states in each.items()})
-            for g, own in enumerate(self.members)
-        ]
+        return [replace(own, states={name: states[g] for name, states in each.items()}) for g, own in enumerate(self.members)]
 
 
 def has_equal_counts(batch: Batch, level: str) -> bool:
-    """Say whether every episode of a batch has the same number of decisions at `level`."""
+    """Return whether every episode of a batch has the same number of decisions at `level`."""
     episodes: AnyArray = np.arange(len(batch))
     owner = episodes
     for name, table in batch.levels.items():

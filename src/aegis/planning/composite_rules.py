@@ -143,7 +143,7 @@ class ByLevel:
             theta = belief.draw(rng, self.particles)
         outer, inner = (rule.prepare(belief, rng, episode, controlled, theta) for rule in (self.outer, self.inner))
         members, weights = particle_pairs(outer, inner)
-        return ByLevelChoice(outer, inner, innermost, members, weights)
+        return ByLevelChoice(outer=outer, inner=inner, innermost=innermost, members=members, weights=weights)
 
 
 def particle_pairs(outer: Choice, inner: Choice) -> tuple[AnyArray, Array]:

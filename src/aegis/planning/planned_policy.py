@@ -6,7 +6,7 @@ A commit shape fixes when each level's action is chosen, and on what.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,7 +41,7 @@ class Commit:
 
     def integration(self, chosen: Integration) -> Integration:
         """Return how expectations over inner contexts are taken."""
-        return Integration("point", chosen.nodes, chosen.samples, chosen.seed) if self.at_start else chosen
+        return replace(chosen, method="point") if self.at_start else chosen
 
     def states(self, problem: Problem, theta: Theta, scope: Scope, level: str, states: States) -> States:
         """Return what the decision at `level` looks at: the observed contexts, or, committed at the start, predicted ones."""
@@ -76,7 +76,7 @@ PLANNING_CLASSES: dict[str, type] = MECHANISM_CLASSES | {
 def plan_state(kind: str, parts: Mapping[str, Any]) -> State:
     """Return the state of a planned policy made of `parts`; policies among them become members."""
     packed = pack_value(parts, PLANNING_CLASSES)
-    return State(kind, {"plan": packed.tree}, packed.arrays, packed.members)
+    return State(kind=kind, settings={"plan": packed.tree}, arrays=packed.arrays, members=packed.members)
 
 
 def plan_parts(state: State, problem: Problem) -> dict[str, Any]:
@@ -193,7 +193,9 @@ class Planned:
 
     def _recursion(self, level: str) -> Recursion:
         theta, integration = self.choice.at(level).theta, self.commit.integration(self.integration)
-        return Recursion(self.problem, theta, self.scope, self.legacy, self.affine, integration)
+        return Recursion(
+            problem=self.problem, theta=theta, scope=self.scope, legacy=self.legacy, affine=self.affine, integration=integration
+        )
 
     def _values(self, level: str, states: States, block: int = BLOCK) -> Array:
         return values_in_blocks(self._recursion(level), level, states, block)
@@ -227,7 +229,15 @@ def plan_policy(
     _check_mechanisms(belief, controlled)
     affine = all(mechanism.affine for mechanism in belief.mechanisms.values())
     chosen = integration or default_integration(problem)
-    return Planned(problem, rule.prepare(belief, rng, episode, controlled), controlled, legacy, shape, chosen, affine)
+    return Planned(
+        problem=problem,
+        choice=rule.prepare(belief, rng, episode, controlled),
+        scope=controlled,
+        legacy=legacy,
+        commit=shape,
+        integration=chosen,
+        affine=affine,
+    )
 
 
 def _check_mechanisms(belief: Belief, scope: Scope) -> None:

@@ -144,7 +144,7 @@ class Recursion:
         return "quadrature" if numbers <= 1 else "monte_carlo"
 
     def _closed_below(self, level: str) -> bool:
-        """Say whether replacing contexts below `level` by their means is exact.
+        """Return whether replacing contexts below `level` by their means is exact.
 
         True if all mechanisms are affine, no decision below depends on a mask, and every level below is controlled: then no
         context changes the ranking of actions, and the best value is affine in the contexts.

@@ -83,7 +83,7 @@ def legacy_probabilities(
     batch = hypothetical_batch(problem, level, particles * states.count, flat_rows, flat_index, flat_mask)
     if legacy.weights.size > 1 and scope:
         uniform = Legacy(problem, {name: Uniform() for name in problem.names})  # says nothing about the legacy's particle
-        legacy = Hybrid(problem, scope, uniform, legacy)
+        legacy = Hybrid(problem=problem, scope=scope, new=uniform, legacy=legacy)
     return path_full(legacy, level, batch).reshape(particles, states.count, problem.level(level).actions.count)
 
 

@@ -66,7 +66,7 @@ class Function:
     @classmethod
     def named(cls, problem: Problem, name: str, levels: Iterable[str] | None = None, legacy: Policy | None = None) -> Function:
         """Return the policy of the callable called "module:object"."""
-        return cls(problem, load_callable(name), levels, legacy, name)
+        return cls(problem=problem, function=load_callable(name), levels=levels, legacy=legacy, name=name)
 
     @property
     def windowed(self) -> frozenset[str]:

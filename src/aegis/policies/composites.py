@@ -75,7 +75,7 @@ class Hybrid:
     @classmethod
     def restore(cls, state: State, problem: Problem) -> Hybrid:
         """Build the policy from its state."""
-        return cls(problem, state.setting("scope"), state.policy("new"), state.policy("legacy"))
+        return cls(problem=problem, scope=state.setting("scope"), new=state.policy("new"), legacy=state.policy("legacy"))
 
     def _acting(self, level: str) -> Policy:
         self.problem.level(level)
@@ -189,7 +189,7 @@ class Capped(SingleParticle):
         if not isinstance(model, RewardModel):
             raise PolicyError(f"policy of kind 'capped': the reward model is missing; found {sorted(state.members)}")
         limit = float(state.setting("limit"))
-        return cls(problem, model, state.policy("legacy"), limit, state.setting("levels"))
+        return cls(problem=problem, model=model, legacy=state.policy("legacy"), limit=limit, levels=state.setting("levels"))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -239,4 +239,10 @@ class Floored:
     @classmethod
     def restore(cls, state: State, problem: Problem) -> Floored:
         """Build the policy from its state."""
-        return cls(problem, state.policy("new"), state.policy("legacy"), float(state.setting("share")), state.setting("levels"))
+        return cls(
+            problem=problem,
+            new=state.policy("new"),
+            legacy=state.policy("legacy"),
+            share=float(state.setting("share")),
+            levels=state.setting("levels"),
+        )

@@ -141,7 +141,13 @@ def contrast_policies(
         mean = None if other is None else other.mean(axis=0)
         everything = np.ones(len(table), dtype=bool)
         contrasts.append(
-            LevelContrast(level, _difference(everything, apart, favourite), tuple(parts), chances.mean(axis=0), mean)
+            LevelContrast(
+                level=level,
+                overall=_difference(everything, apart, favourite),
+                bins=tuple(parts),
+                policy=chances.mean(axis=0),
+                comparator=mean,
+            )
         )
     return contrasts
 
@@ -169,11 +175,11 @@ def lookup_table(
             inside = codes == cell
             cells.append(
                 LookupCell(
-                    level,
-                    {axis.name: axis.labels[axis.codes[first]] for axis in axes},
-                    int(inside.sum()),
-                    chances[inside].mean(axis=0),
-                    None if other is None else other[inside].mean(axis=0),
+                    level=level,
+                    where={axis.name: axis.labels[axis.codes[first]] for axis in axes},
+                    decisions=int(inside.sum()),
+                    policy=chances[inside].mean(axis=0),
+                    comparator=None if other is None else other[inside].mean(axis=0),
                 )
             )
     return cells

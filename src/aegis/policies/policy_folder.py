@@ -191,7 +191,7 @@ def _build(tree: Mapping[str, Any], path: str, arrays: Mapping[str, AnyArray], p
         raise PolicyError(f"unknown kind of policy '{kind}'{did_you_mean(kind, kinds)}; kinds: {', '.join(kinds)}")
     members = {name: _build(member, f"{path}{name}/", arrays, problem, kinds) for name, member in tree["members"].items()}
     own = {name: arrays[f"{path}{name}"] for name in tree["arrays"]}
-    return kinds[kind].restore(State(kind, tree["settings"], own, members), problem)
+    return kinds[kind].restore(State(kind=kind, settings=tree["settings"], arrays=own, members=members), problem)
 
 
 def _digest(tree: Mapping[str, Any], arrays: Mapping[str, AnyArray], problem: str) -> str:

@@ -86,7 +86,7 @@ class LevelTable:
         """Return a table whose contexts are known and whose actions are still to be chosen."""
         rows = np.asarray(parent, dtype=np.int32)
         none = np.full(rows.size, -1, dtype=np.int32)
-        return cls(rows, dict(context), none, np.full(rows.size, np.nan), available=available)
+        return cls(parent=rows, context=dict(context), action=none, mu_taken=np.full(rows.size, np.nan), available=available)
 
     def decided(
         self, action: npt.ArrayLike, mu_taken: Array, mu_full: Array | None = None, value: Array | None = None
@@ -178,7 +178,7 @@ class Batch:
         if self.extra:
             for name in names[place + 1 :]:
                 table = self.levels[name]
-                levels[name] = LevelTable(table.parent, {}, _hidden(table), _unknown(table))
+                levels[name] = LevelTable(parent=table.parent, context={}, action=_hidden(table), mu_taken=_unknown(table))
         places = self.places if self.extra or place == len(names) - 1 else None
         return Batch(self.episode, levels, cluster=self.cluster, time=self.time, extra=self.extra, places=places)
 

@@ -158,7 +158,14 @@ class EpisodeFingerprints:
         """Return what is kept of the hashes of episodes, given in parts."""
         values, counts = np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *parts]), return_counts=True)
         single = values[counts == 1]
-        return cls(int(counts.sum()), values.size, single.size, int((counts == 2).sum()), single[:MOST_FINGERPRINTS], content)
+        return cls(
+            episodes=int(counts.sum()),
+            distinct=values.size,
+            single=single.size,
+            double=int((counts == 2).sum()),
+            hashes=single[:MOST_FINGERPRINTS],
+            content=content,
+        )
 
     @property
     def chance(self) -> float:
@@ -169,7 +176,7 @@ class EpisodeFingerprints:
 
     @property
     def sampled(self) -> bool:
-        """Say whether some hashes were left out."""
+        """Return whether some hashes were left out."""
         return self.hashes.size < self.single
 
     def plain(self) -> dict[str, Any]:
@@ -189,8 +196,8 @@ class EpisodeFingerprints:
         """Return what `plain` gave; PolicyError for anything else."""
         try:
             hashes = np.frombuffer(bytes.fromhex(plain["hashes"]), dtype=">u8").astype(np.uint64)
-            episodes, distinct, single, double = (int(plain[name]) for name in ("episodes", "distinct", "single", "double"))
-            return cls(episodes, distinct, single, double, hashes, str(plain["content"]))
+            counts = {name: int(plain[name]) for name in ("episodes", "distinct", "single", "double")}
+            return cls(**counts, hashes=hashes, content=str(plain["content"]))
         except (KeyError, TypeError, ValueError) as error:
             raise PolicyError(
                 f"the record of a policy: its fingerprints cannot be read ({type(error).__name__}: {error}); learn it again"

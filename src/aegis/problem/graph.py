@@ -93,7 +93,7 @@ def ancestors(parents: Mapping[str, tuple[str, ...]], nodes: Iterable[str]) -> s
 
 
 def d_separated(parents: Mapping[str, tuple[str, ...]], x: str, y: str, conditions: Iterable[str]) -> bool:
-    """Say whether `conditions` d-separates x and y.
+    """Return whether `conditions` d-separates x and y.
 
     Moral-graph criterion (Lauritzen et al. 1990): in the subgraph of ancestors of all nodes involved, marry parents,
     drop directions, remove `conditions`; x and y are d-separated if and only if no path is left. x and y are two variables
@@ -124,7 +124,7 @@ def d_separated(parents: Mapping[str, tuple[str, ...]], x: str, y: str, conditio
 
 
 def backdoor_admissible(parents: Mapping[str, tuple[str, ...]], action: str, target: str, adjustment: Iterable[str]) -> bool:
-    """Say whether `adjustment` satisfies the backdoor criterion (Pearl 2000) for the effect of `action` on `target`.
+    """Return whether `adjustment` satisfies the backdoor criterion (Pearl 2000) for the effect of `action` on `target`.
 
     No member may descend from the action, and every path that enters the action must be blocked. The target is no member.
     """

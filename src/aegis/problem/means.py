@@ -169,7 +169,13 @@ class SiblingGroups:
         starts = np.concatenate([np.zeros(1, dtype=starts.dtype), starts]) if parent.size else starts
         counts = np.diff(np.append(starts, parent.size))
         whole = starts.size == size
-        return cls(size, starts, counts, None if whole else parent[starts], whole and parent.size == size)
+        return cls(
+            size=size,
+            starts=starts,
+            counts=counts,
+            parents=None if whole else parent[starts],
+            single=whole and parent.size == size,
+        )
 
     def means(self, values: Array) -> Array:
         """Return the mean over the children of each parent, `[size]` or `[size, J]`; nan without children."""

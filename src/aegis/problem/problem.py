@@ -50,7 +50,7 @@ def check_roles(roles: Iterable[ColumnRole], names: Iterable[str]) -> None:
 
 
 def can_share_column(one: ColumnRole, other: ColumnRole) -> bool:
-    """Say whether two roles may be played by one column.
+    """Return whether two roles may be played by one column.
 
     Ids, time among them, only say which rows belong together, and a controller may look at one. So it may at a mask and at
     the action it meant to take; two levels may have a mask in common; what an inner controller means to do may be what the
@@ -95,7 +95,7 @@ def _level_roles(level: Level, depth: int) -> list[ColumnRole]:
         if logged is None or level.incumbent.base != logged.base:
             columns.append((level.incumbent.base, "base", "the incumbent's action"))
     return [
-        ColumnRole(column, kind, f"{words} of level '{level.name}'", depth)
+        ColumnRole(column=column, kind=kind, words=f"{words} of level '{level.name}'", depth=depth)
         for column, kind, words in columns
         if column is not None
     ]

@@ -155,7 +155,9 @@ class Actions:
         check_resolution(column, low, high, bandwidth, "a 'bandwidth'")
         even = cls.grid(column, low, high, points)
         held = tuple(float(atom) if _finite(atom) else atom for atom in atoms)
-        return cls(column, even.values, "interval", float(bandwidth), held, lipschitz)
+        return cls(
+            column=column, values=even.values, kind="interval", bandwidth=float(bandwidth), atoms=held, lipschitz=lipschitz
+        )
 
     @classmethod
     def grid(cls, column: str, low: float, high: float, points: int) -> Actions:
@@ -246,7 +248,7 @@ def check_unique(items: tuple[Value, ...], where: str) -> None:
 
 
 def _finite(value: Value) -> bool:
-    """Say whether a value is a number that a float can hold."""
+    """Return whether a value is a number that a float can hold."""
     try:
         return not isinstance(value, bool | str) and math.isfinite(value)
     except OverflowError:

@@ -134,9 +134,27 @@ class ChemicalPlant(World):
         limits = (-self.yield_noise - 0.6, PEAK + LIFT + self.yield_noise)
         return Problem(
             levels=(
-                Level("batch", blend, (Variable("quality"),), full_propensity(blend), decision="batch_run"),
-                Level("recipe", temperature, (Variable("viscosity"),), full_propensity(temperature), decision="recipe_run"),
-                Level("dose", dose, (Variable("acidity"),), full_propensity(dose), decision="dose_run"),
+                Level(
+                    name="batch",
+                    actions=blend,
+                    context=(Variable("quality"),),
+                    propensity=full_propensity(blend),
+                    decision="batch_run",
+                ),
+                Level(
+                    name="recipe",
+                    actions=temperature,
+                    context=(Variable("viscosity"),),
+                    propensity=full_propensity(temperature),
+                    decision="recipe_run",
+                ),
+                Level(
+                    name="dose",
+                    actions=dose,
+                    context=(Variable("acidity"),),
+                    propensity=full_propensity(dose),
+                    decision="dose_run",
+                ),
             ),
             reward=Reward("profit", limits, unit="EUR/kg"),
             outcome=Variable("yield"),

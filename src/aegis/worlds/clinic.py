@@ -162,8 +162,22 @@ def _problem() -> Problem:
     ward, response = Variable("ward", "categorical", values=WARDS), Variable("response", "categorical", values=RESPONSES)
     return Problem(
         levels=(
-            Level("plan", plan, (patient, ward), full_propensity(plan), "plan_id", availability_columns(plan)),
-            Level("dose", dose, (response, Variable("level")), full_propensity(dose), "dose_id", availability_columns(dose)),
+            Level(
+                name="plan",
+                actions=plan,
+                context=(patient, ward),
+                propensity=full_propensity(plan),
+                decision="plan_id",
+                available=availability_columns(plan),
+            ),
+            Level(
+                name="dose",
+                actions=dose,
+                context=(response, Variable("level")),
+                propensity=full_propensity(dose),
+                decision="dose_id",
+                available=availability_columns(dose),
+            ),
         ),
         reward=Reward("reward", (0.0, 1.0)),
         outcome=Variable("recovery"),

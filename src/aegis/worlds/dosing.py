@@ -108,7 +108,7 @@ class Dosing(World):
 
     def offers(self) -> Mapping[str, LegacyOffer]:
         """A uniform draw; a Gaussian around a dose that follows the marker too little; a fixed dose within a window."""
-        natural = Gaussian({"marker": 0.5}, self.natural_sd, 4.0, self.ends)
+        natural = Gaussian(weights={"marker": 0.5}, sd=self.natural_sd, intercept=4.0, ends=self.ends)
         return {
             "uniform": LegacyOffer(lambda s: {"course": Uniform(), "dose": Uniform()}, {}),
             "natural": LegacyOffer(
@@ -133,8 +133,14 @@ class Dosing(World):
         density = Propensity(column="density_dose", density=True)
         return Problem(
             levels=(
-                Level("course", regimen, (Variable("severity"),), full_propensity(regimen), decision="course_number"),
-                Level("dose", dose, (Variable("marker"),), density, decision="dose_number"),
+                Level(
+                    name="course",
+                    actions=regimen,
+                    context=(Variable("severity"),),
+                    propensity=full_propensity(regimen),
+                    decision="course_number",
+                ),
+                Level(name="dose", actions=dose, context=(Variable("marker"),), propensity=density, decision="dose_number"),
             ),
             reward=Reward("benefit", (-2 * COST, PEAK + LIFT_Y + 2 * NOISE), unit="points"),
             outcome=Variable("effect"),

@@ -121,8 +121,12 @@ def _problem() -> Problem:
     setting, action = Actions.of("M", tuple(range(1, 6))), Actions.of("A", tuple(range(1, 11)))
     return Problem(
         levels=(
-            Level("meta", setting, (Variable("T"),), full_propensity(setting), decision="meta_step"),
-            Level("inner", action, (Variable("C"),), full_propensity(action), decision="inner_step"),
+            Level(
+                name="meta", actions=setting, context=(Variable("T"),), propensity=full_propensity(setting), decision="meta_step"
+            ),
+            Level(
+                name="inner", actions=action, context=(Variable("C"),), propensity=full_propensity(action), decision="inner_step"
+            ),
         ),
         reward=Reward("R", (0.0, 1.0)),
         outcome=Variable("Y"),

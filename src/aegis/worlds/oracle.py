@@ -349,7 +349,7 @@ def oracle_value(world: World, scope: Iterable[str] | None = None, behaviour: Po
     SettingError
         If a level is neither controlled nor has a behaviour.
     """
-    solver = BackwardInduction(world, world.problem.scope(scope), behaviour, fineness)
+    solver = BackwardInduction(world=world, scope=world.problem.scope(scope), behaviour=behaviour, fineness=fineness)
     weights = solver.weights
     values = solver.value(0, {}, {}, weights[:, None], 1)[:, 0]
     return float(weights @ np.broadcast_to(values, weights.shape))
@@ -380,7 +380,9 @@ class OraclePolicy:
     def __post_init__(self) -> None:
         scope = self.world.problem.scope(self.scope)
         object.__setattr__(self, "scope", scope)
-        object.__setattr__(self, "solver", BackwardInduction(self.world, scope, self.behaviour, self.fineness))
+        object.__setattr__(
+            self, "solver", BackwardInduction(world=self.world, scope=scope, behaviour=self.behaviour, fineness=self.fineness)
+        )
 
     @property
     def weights(self) -> Array:

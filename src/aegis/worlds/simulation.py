@@ -168,7 +168,9 @@ def _run(world: World, ids: AnyArray, noise: EpisodeNoise, policy: Policy, weigh
     outcome, reward = world.results(known, here)
     if not single:
         batch = _with_propensities(batch, _Answers(weights, answers), propensities)
-    return Batch(batch.episode, batch.levels, reward, np.ones(reward.size, dtype=bool), outcome)
+    return Batch(
+        episode=batch.episode, levels=batch.levels, reward=reward, observed=np.ones(reward.size, dtype=bool), outcome=outcome
+    )
 
 
 def _from_interval(level: Level, batch: Batch, policy: Policy, uniform: Array, particle: AnyArray) -> tuple[Batch, Array]:

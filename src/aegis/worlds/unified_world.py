@@ -177,8 +177,21 @@ class Unified(World):
         means = self.mean_limits(self.effect, self._range()) if self.mean_range else None
         return Problem(
             levels=(
-                Level("meta", lever, (Variable("T"),), full_propensity(lever), decision="meta_step", mean_range=means),
-                Level("inner", action, (Variable("Q"),), full_propensity(action), decision="inner_step"),
+                Level(
+                    name="meta",
+                    actions=lever,
+                    context=(Variable("T"),),
+                    propensity=full_propensity(lever),
+                    decision="meta_step",
+                    mean_range=means,
+                ),
+                Level(
+                    name="inner",
+                    actions=action,
+                    context=(Variable("Q"),),
+                    propensity=full_propensity(action),
+                    decision="inner_step",
+                ),
             ),
             reward=Reward("R", self._range()),
             outcome=Variable("Y"),
