@@ -22,6 +22,7 @@ def test_states_of_a_batch_repeat_what_is_above() -> None:
     np.testing.assert_array_equal(states.index[OUTER.name][0], BATCH.levels[OUTER.name].action[above])
     part = states.part(1, 100)
     assert part.count == states.count - 1
+    np.testing.assert_array_equal(part.index[OUTER.name], states.index[OUTER.name][:, 1:])
     for name, values in states.rows.items():
         np.testing.assert_array_equal(part.rows[name], values[:, 1:])
 
