@@ -111,5 +111,5 @@ def test_finite_numbers_in_a_range(value: object) -> None:
 def test_ends_of_an_open_interval_are_refused() -> None:
     assert finite_number("'p'", 0.5, above=0.0, below=1.0) == 0.5
     for value in (0.0, 1.0):
-        with pytest.raises(SettingError, match="'p' is a finite number above 0 below 1, found"):
+        with pytest.raises(SettingError, match="'p' is a finite number above 0 and below 1, found"):
             finite_number("'p'", value, above=0.0, below=1.0)

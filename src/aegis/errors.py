@@ -118,7 +118,8 @@ def finite_number(
     except OverflowError:  # a whole number beyond the floats
         number = math.inf
     if not (math.isfinite(number) and low <= number <= high and above < number < below):
-        limits = (("from", low), ("above", above), ("to", high), ("below", below))
+        upper = "to" if math.isfinite(low) else "and at most"
+        limits = (("from", low), ("above", above), (upper, high), ("and below", below))
         allowed = "".join(f" {word} {limit:g}" for word, limit in limits if math.isfinite(limit))
         raise error(f"{name} is a finite number{allowed}, found {value!r}")
     return number

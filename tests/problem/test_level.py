@@ -47,9 +47,9 @@ def test_each_form_says_what_it_knows_and_what_it_reads(propensity: Propensity, 
         ({"base": "b", "epsilon": 1.01}, "above 0 and at most 1, found 1.01"),
         ({"base": "b", "epsilon": math.nan}, "above 0 and at most 1, found nan"),
         ({"columns": ("p", "p")}, "'p' is listed twice"),
-        ({"column": "p", "least": 0.0}, "'least' is a probability above 0 and at most 1, found 0.0"),
-        ({"column": "p", "least": 1.5}, "'least' is a probability above 0 and at most 1, found 1.5"),
-        ({"column": "p", "least": math.nan}, "'least' is a probability above 0 and at most 1, found nan"),
+        ({"column": "p", "least": 0.0}, "'least', a probability, is a finite number above 0 and at most 1, found 0.0"),
+        ({"column": "p", "least": 1.5}, "'least', a probability, is a finite number above 0 and at most 1, found 1.5"),
+        ({"column": "p", "least": math.nan}, "'least', a probability, is a finite number above 0 and at most 1, found nan"),
     ],
 )
 def test_a_wrong_propensity_is_refused(arguments: dict[str, object], message: str) -> None:

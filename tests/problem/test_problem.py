@@ -225,7 +225,7 @@ def test_ranges_are_finite_and_in_order(limits: tuple[float, float]) -> None:
 
 @pytest.mark.parametrize("worsening", [-0.1, math.nan, math.inf])
 def test_a_guard_allows_a_finite_worsening(worsening: float) -> None:
-    with pytest.raises(ProblemError, match="'max_worsening' is a number from 0"):
+    with pytest.raises(ProblemError, match="'max_worsening' is a finite number from 0"):
         Guard("scrap", (0.0, 1.0), worsening)
 
 

@@ -34,5 +34,5 @@ def test_a_wrong_reward_is_refused(settings: dict[str, Any], message: str) -> No
 @pytest.mark.parametrize("worsening", [-0.1, math.nan, math.inf])
 def test_a_guard_allows_a_worsening_from_zero(worsening: float) -> None:
     assert Guard("g", (0.0, 1.0), 0.0).goal == "minimise"
-    with pytest.raises(ProblemError, match="'max_worsening' is a number from 0"):
+    with pytest.raises(ProblemError, match="'max_worsening' is a finite number from 0"):
         Guard("g", (0.0, 1.0), worsening)

@@ -74,7 +74,7 @@ def test_a_file_with_an_interval_is_read_and_written_back() -> None:
         ("interval: [0, 10]", "interval: [0, 10], values: [1, 2]", "either 'values' or a 'grid'"),
         ("atoms: [0, 10]", "atoms: [0, 11]", "an atom lies in the interval [0, 10], found 11"),
         ("atoms: [0, 10]", "atoms: [0, 0]", "listed twice"),
-        ("lipschitz: 0.2", "lipschitz: -1", "a number from 0"),
+        ("lipschitz: 0.2", "lipschitz: -1", "a finite number from 0"),
         (", density: true", "", "needs 'propensity: {column: ..., density: true}'"),
         ("{column: p_dose, density: true}", "{policy: uniform}", "of a uniform draw it is 0.1 throughout"),
         ("{column: p_dose, density: true}", "{policy: uniform, density: true}", "'density' is for a 'column'"),

@@ -89,8 +89,7 @@ class StatedIncumbent(SingleParticle):
         if policy.state().settings != dict(state.settings):
             raise PolicyError(
                 f"policy of kind 'incumbent': it was made for the incumbent {state.settings.get('stated')}, and the problem "
-                "states "
-                f"{policy.state().settings['stated']}; learn it again"
+                f"states {policy.state().settings['stated']}; learn it again"
             )
         return policy
 
@@ -206,6 +205,5 @@ def _meant(level: Level, table: LevelTable) -> AnyArray:
 def _absent(level: str, column: str) -> PolicyError:
     return PolicyError(
         f"level '{level}': the decisions do not hold the incumbent's column '{column}'; read them from a log that has it, or "
-        "state "
-        "the incumbent as a rule under 'policy'"
+        "state the incumbent as a rule under 'policy'"
     )

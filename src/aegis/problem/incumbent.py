@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aegis.errors import ProblemError
+from aegis.errors import ProblemError, finite_number
 from aegis.problem.variables import Actions, Value, check_unique
 
 LOGGED = "logged"  # the incumbent is the policy that wrote the log, exploration included
@@ -60,15 +59,13 @@ class Incumbent:
         forms = [self.base is not None, self.action is not None, self.policy is not None, bool(self.columns)]
         if sum(forms) != 1:
             raise ProblemError(
-                "incumbent: give exactly one of 'base' (a column with the action it means to take), 'action' (one action "
-                "always), "
+                "incumbent: give exactly one of 'base' (a column with the action it means to take), 'action' (always the same), "
                 "'policy' ('logged', 'uniform' or a rule) or 'columns' (its probability of each action)"
             )
         if isinstance(self.policy, str) and self.policy not in NAMED_INCUMBENTS:
             raise ProblemError(
-                f"incumbent: 'policy' is {', '.join(map(repr, NAMED_INCUMBENTS))} or a rule such as "
-                f"{{kind: constant, value: 3}}, found "
-                f"{self.policy!r}"
+                f"incumbent: 'policy' is {', '.join(map(repr, NAMED_INCUMBENTS))} or a rule such as {{kind: constant, value: 3}}"
+                f", found {self.policy!r}"
             )
         if isinstance(self.policy, Mapping) and not isinstance(self.policy.get("kind"), str):
             raise ProblemError(f"incumbent: a rule under 'policy' needs a 'kind', found {dict(self.policy)!r}")
@@ -76,15 +73,14 @@ class Incumbent:
         self._check_ratios()
 
     def _check_ratios(self) -> None:
-        if self.epsilon is not None and not (math.isfinite(self.epsilon) and 0 <= self.epsilon < 1):
-            raise ProblemError(
-                f"incumbent: 'epsilon' is the share of exploration in the log, from 0 and below 1, found {self.epsilon}"
-            )
+        if self.epsilon is not None:
+            what = "incumbent: 'epsilon', the share of exploration in the log,"
+            finite_number(what, self.epsilon, 0.0, below=1.0, error=ProblemError)
         if self.epsilon is not None and self.max_ratio is not None:
             raise ProblemError("incumbent: 'epsilon' and 'max_ratio' promise the same thing; give one of them")
         for name, value in (("max_ratio", self.max_ratio), ("max_product", self.max_product)):
-            if value is not None and not (math.isfinite(value) and value >= 1):
-                raise ProblemError(f"incumbent: '{name}' is a finite number from 1, found {value}")
+            if value is not None:
+                finite_number(f"incumbent: '{name}'", value, 1.0, error=ProblemError)
         if self.policy == LOGGED and (self.epsilon, self.max_ratio, self.max_product) != (None, None, None):
             raise ProblemError("incumbent: the policy that wrote the log has a ratio of 1; leave the other keys out")
 

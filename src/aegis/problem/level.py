@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from aegis.errors import ProblemError
+from aegis.errors import ProblemError, finite_number
 from aegis.problem.incumbent import Incumbent, check_per_action
 from aegis.problem.reward import check_ordered_limits
 from aegis.problem.variables import SUM_TOLERANCE, Actions, Variable, check_unique
@@ -50,10 +50,9 @@ class Propensity:
         self._check_shares()
         if (self.base is None) != (self.epsilon is None):
             raise ProblemError("propensity: 'base' and 'epsilon' belong together")
-        if self.epsilon is not None and not (math.isfinite(self.epsilon) and 0 < self.epsilon <= 1):
-            raise ProblemError(f"propensity: 'epsilon' is an exploration rate above 0 and at most 1, found {self.epsilon}")
-        if self.least is not None and not 0 < self.least <= 1:
-            raise ProblemError(f"propensity: 'least' is a probability above 0 and at most 1, found {self.least}")
+        for what, value in (("'epsilon', an exploration rate,", self.epsilon), ("'least', a probability,", self.least)):
+            if value is not None:
+                finite_number(f"propensity: {what}", value, above=0.0, high=1.0, error=ProblemError)
         if self.density and self.column is None:
             raise ProblemError("propensity: 'density' is for a 'column' that holds the density of the action taken")
         if self.density and self.least is not None:
@@ -77,11 +76,8 @@ class Propensity:
     def _check_wrong_by(self) -> None:
         if self.wrong_by is None:
             return
-        if not (math.isfinite(self.wrong_by) and self.wrong_by >= 1):
-            raise ProblemError(
-                "propensity: 'wrong_by' is the factor by which an estimated probability may be too large or too small, from 1 "
-                f"(they are right), found {self.wrong_by}"
-            )
+        what = "propensity: 'wrong_by', the factor by which an estimated probability may be too large or too small,"
+        finite_number(what, self.wrong_by, 1.0, error=ProblemError)
         if not self.estimated:
             raise ProblemError(
                 "propensity: 'wrong_by' is for estimated probabilities: add 'estimated: true'; or leave it out if the controller "
@@ -158,8 +154,7 @@ class Level:
         if self.propensity is not None:
             self._check_propensity(where, self.propensity)
         check_unique(self.available, f"{where}, 'available'")
-        if not math.isfinite(self.margin):
-            raise ProblemError(f"{where}: 'margin' is a finite number, found {self.margin}")
+        finite_number(f"{where}: 'margin'", self.margin, error=ProblemError)
         if self.mean_range is not None:
             check_ordered_limits(self.mean_range, where, "mean_range")
         if self.incumbent is not None:

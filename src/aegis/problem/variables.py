@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from aegis.errors import ProblemError
+from aegis.errors import ProblemError, finite_number, whole_number
 
 MOST_GRID_POINTS = 100_000  # of an action grid
 
@@ -134,11 +134,9 @@ class Actions:
             if not (_finite(atom) and low <= atom <= high):
                 raise ProblemError(f"action '{self.column}': an atom lies in the interval [{low:g}, {high:g}], found {atom!r}")
         check_unique(self.atoms, f"action '{self.column}', 'atoms'")
-        if self.lipschitz is not None and not (math.isfinite(self.lipschitz) and self.lipschitz >= 0):
-            raise ProblemError(
-                f"action '{self.column}': 'lipschitz' is how much the mean reward may change per unit of action, a number from "
-                f"0, found {self.lipschitz}"
-            )
+        if self.lipschitz is not None:
+            what = f"action '{self.column}': 'lipschitz', the change of the mean reward per unit of action,"
+            finite_number(what, self.lipschitz, 0.0, error=ProblemError)
 
     @classmethod
     def interval(
@@ -162,9 +160,7 @@ class Actions:
     @classmethod
     def grid(cls, column: str, low: float, high: float, points: int) -> Actions:
         """Return an even grid of `points` actions from `low` to `high`, both included."""
-        if not 2 <= points <= MOST_GRID_POINTS:
-            few = "at least two points" if points < 2 else f"at most {MOST_GRID_POINTS} points"
-            raise ProblemError(f"action '{column}': a grid needs {few}, found {points}")
+        whole_number(f"action '{column}': the number of points", points, 2, MOST_GRID_POINTS, ProblemError)
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ProblemError(f"action '{column}': a grid needs finite low < high, found low {low}, high {high}")
         return cls(column, tuple(float(v) for v in np.linspace(low, high, points)), "grid")
