@@ -24,11 +24,11 @@ LOCK = ".aegis.lock"
 def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it takes `path`'s place, on any error it is removed.
 
-    Raises OutputError, with what the system said, if the place cannot be written or the disk is full.
+    Raises OutputError, with the system's reason, if the place cannot be written or the disk is full.
     """
     target = Path(path)
     aside = target.parent / f".{target.name}.{secrets.token_hex(8)}.part"
-    try:  # named before it is there: whatever interrupts, it is removed
+    try:  # named before it exists, so that an interruption removes it too
         target.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
         yield aside
@@ -39,12 +39,12 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
-        with contextlib.suppress(OSError):  # where nothing could be written, nothing is to be removed
+        with contextlib.suppress(OSError):  # there may be nothing to remove
             aside.unlink(missing_ok=True)
 
 
 def is_partial_file(path: Path) -> bool:
-    """Say whether a file was left by `written_aside` in a process that was killed in the middle of a write."""
+    """Return whether a file was left by `atomic_write` in a process that was killed in the middle of a write."""
     return path.name.startswith(".") and path.name.endswith(".part")
 
 
@@ -52,8 +52,8 @@ def is_partial_file(path: Path) -> bool:
 def folder_lock(folder: str | Path) -> Iterator[None]:
     """Hold `folder`, which is created if need be, against other processes and threads that ask for it the same way.
 
-    Raises OutputError at once if somebody else holds it, or if it cannot be written. The system lets go of the lock of a
-    process that was killed. Where the system has no locks nothing is held.
+    Raises OutputError at once if another process holds it, or if it cannot be written. The system releases the lock of a
+    process that was killed. On a system without locks nothing is held.
     """
     place = Path(folder)
     try:
@@ -67,7 +67,7 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
         yield
     finally:
         if handle is not None:
-            # Removed before it is let go: who opened it in between notices that it is no longer the folder's lock.
+            # Removed before it is released: a process that opened it in between notices that it is no longer the folder's lock.
             (place / LOCK).unlink(missing_ok=True)
             os.close(handle)
 

@@ -12,7 +12,7 @@ from aegis.errors import SettingError
 def stream(seed: int, *key: str | int) -> np.random.Generator:
     """Return the generator named by `key` under `seed`.
 
-    `stream(1, "world", 7)` is always the same stream, whatever other streams are in use. A key consists of words and of
+    `stream(1, "world", 7)` is always the same stream, independent of all other streams. A key consists of words and of
     whole numbers from 0 to 2^32 - 1; a seed is a whole number from 0 to 2^128 - 1. Beyond that numpy would give two names
     the same stream.
     """

@@ -10,7 +10,7 @@ from pathlib import Path
 from aegis.certificate import contamination, digests, unit_split
 from aegis.certificate.certificate import Sensitivity
 from aegis.certificate.sensitivity import GAMMAS
-from aegis.problem import fingerprints, parse_problem, traces
+from aegis.problem import fingerprints, parse_problem
 
 TEXT = (Path(__file__).parents[2] / "docs" / "certify.md").read_text(encoding="utf-8")
 PAGE = " ".join(TEXT.split())
@@ -28,9 +28,7 @@ levels:
 def test_numbers_on_the_page() -> None:
     for text, number in (
         (f"up to {fingerprints.MOST_FINGERPRINTS} of the episodes", 4096),
-        (f"up to {traces.MOST_TRACES} of the decisions", 2048),
         (f"below {contamination.CONTAMINATION_ALPHA:g}", 1e-4),
-        (f"more than {round(1 / contamination.CONTAMINATION_ALPHA):,} times its stake".replace(",", " "), 10_000),
         (f"up to {digests.MOST_HASHED_ROWS:,} rows".replace(",", " "), 2**20),
         (f"at most {digests.MOST_BLOCKS} blocks", 1024),
         (f"more than {unit_split.HEAD_ROWS:,} rows".replace(",", " "), 400_000),

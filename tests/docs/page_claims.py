@@ -72,7 +72,7 @@ RUN_BY = {
     ("docs/logs.md", "batch;machine"): _LOG,
     ("docs/logs.md", "from aegis import Source"): "tests/logs/test_logs_page.py::test_the_snippets_run",
     ("docs/logs.md", "log.csv, row 4"): "tests/logs/test_logs_page.py::test_the_messages_are_those_of_the_reader",
-    ("docs/problem.md", "episode:"): "tests/problem/test_problem_page.py::test_every_example_is_a_problem",
+    ("docs/problem.md", "episode:"): "tests/problem/test_problem_file_page.py::test_every_example_is_a_problem",
     ("docs/serve.md", "aegis serve --simulate"): "tests/service/test_serve_page.py::test_the_simulated_plant_is_counted",
     (
         "docs/serve.md",

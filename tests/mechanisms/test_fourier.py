@@ -98,7 +98,7 @@ def test_constant_and_far_inputs_do_not_break_the_table() -> None:
 def test_bad_settings() -> None:
     with pytest.raises(SettingError, match="length-scales"):
         Fourier.draw(2, lengthscale=(1.0, 0.0))
-    with pytest.raises(SettingError, match="at least one"):
+    with pytest.raises(SettingError, match="whole number from 1"):
         Fourier.draw(2, 0)
 
 

@@ -10,11 +10,12 @@ import planning_cases as cases
 import pytest
 
 from aegis.errors import SettingError
-from aegis.mechanisms import Theta
-from aegis.planning import Integration, Recursion, States
+from aegis.mechanisms import ModelSettings, Theta, build_belief, fit_scalings
+from aegis.planning import Greedy, Integration, Recursion, States, default_integration, plan_policy
 from aegis.policies import Legacy, Uniform
 from aegis.problem import Scope, Variable
 from aegis.rng import stream
+from aegis.worlds import make_world
 
 FINE = Integration("quadrature", 128)
 
@@ -64,7 +65,6 @@ def test_the_closed_form_is_refused_where_it_is_not_exact():
     for recursion in (
         Recursion(problem, theta, Scope(problem.names), legacy, False, closed),
         Recursion(problem, theta, Scope(("l3", "l1")), legacy, True, closed),
-        Recursion(problem, theta, Scope(problem.names), legacy, True, closed, {"l1": lambda rows: np.ones((1, 1, 3), bool)}),
     ):
         with pytest.raises(SettingError, match="the closed form is not exact"):
             recursion.values("l3", states)
@@ -248,3 +248,24 @@ def test_two_contexts_of_a_level_are_sampled_independently():
     two = sampled.rows["two"][0, :400] - theta.functions["two"].mean(sampled.rows, sampled.count)[0, :400, 0]
     assert np.ptp(one) > 0 and np.ptp(two) > 0
     assert abs(np.corrcoef(one, two)[0, 1]) < 4 / np.sqrt(200)  # draws come in pairs of opposite sign
+
+
+def test_few_levels_are_planned_finely() -> None:
+    for name, nodes, samples in (("additive", 32, 256), ("clinic", 32, 256), ("plant", 8, 64)):
+        found = default_integration(make_world(name).problem)
+        assert (found.nodes, found.samples) == (nodes, samples)
+
+
+def test_three_levels_are_planned_as_well_as_with_three_times_the_nodes() -> None:
+    world = make_world("plant")
+    log = world.episodes(0, 150, world.legacy("uniform"), 5)
+    settings = ModelSettings(features="fourier", count=48, feature_seed=0)
+    belief = build_belief(world.problem, settings, None, fit_scalings(world.problem, [log])).update(log)
+    fresh = world.episodes(1000, 2, world.legacy("uniform"), 6)
+    usual, fine = (
+        plan_policy(belief, Greedy(), stream(1, "unused"), integration=integration).values("batch", fresh)[0]
+        for integration in (None, Integration(nodes=24))
+    )
+    assert np.abs(usual - fine).max() < 0.03  # with one node the error is 0.16
+    best = fine.max(axis=1)
+    assert (best - fine[np.arange(len(fine)), usual.argmax(axis=1)]).max() < 0.001 * best.mean()

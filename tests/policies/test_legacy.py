@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import policy_examples as ex
 import pytest
 
 from aegis.errors import PolicyError, ProblemError
-from aegis.policies import Constant, Epsilon, Legacy, Natural, Sign, Uniform
+from aegis.policies import Constant, Epsilon, Legacy, Logged, Natural, Sign, Uniform
 
 RULES = {
     "plant": Uniform(),
@@ -62,3 +64,22 @@ def test_unknown_and_absent_levels():
         legacy.full("dos", batch)
     with pytest.raises(PolicyError, match="no decisions of level 'dose'"):
         legacy.full("dose", ex.undecided(batch, "recipe"))
+
+
+def test_it_returns_what_was_recorded():
+    problem = ex.problem(2)
+    batch = ex.batch(problem, 5)
+    logged = Logged(problem)
+    np.testing.assert_array_equal(logged.taken("dose", batch)[0], batch.levels["dose"].mu_taken)
+    np.testing.assert_array_equal(logged.full("dose", batch)[0], batch.levels["dose"].mu_full)
+
+
+def test_it_names_the_level_whose_distribution_was_not_recorded():
+    problem = ex.problem(2)
+    batch = ex.batch(problem, 5)
+    partial = batch.with_level("recipe", replace(batch.levels["recipe"], mu_full=None))
+    with pytest.raises(PolicyError, match=r"level 'recipe'.*all actions"):
+        Logged(problem).full("recipe", partial)
+    assert Logged(problem).taken("recipe", partial).shape == (1, len(batch.levels["recipe"]))
+    with pytest.raises(PolicyError, match="no action has been taken"):
+        Logged(problem).taken("recipe", ex.undecided(batch, "recipe"))

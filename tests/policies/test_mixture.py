@@ -22,7 +22,9 @@ from aegis.policies import (
     sequential_full,
     sequential_posterior,
     sequential_taken,
+    sums_before,
 )
+from aegis.policies.mixture import decision_positions
 
 CASES = st.tuples(st.integers(1, 3), st.integers(0, 10**6), st.integers(1, 5), st.sampled_from([0.0, 0.3, 0.6]))
 
@@ -244,3 +246,44 @@ def test_an_empty_mixture_and_an_absent_level_are_errors():
     for form in (path_posterior, sequential_posterior):
         with pytest.raises(PolicyError, match="no decisions of level 'dose'"):
             form(Mixture([member, member]), "dose", ex.undecided(batch, "recipe"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 3), st.integers(0, 10**6), st.integers(1, 6))
+def test_positions_are_a_depth_first_walk(depth, seed, episodes):
+    batch = ex.batch(ex.problem(depth), seed, episodes)
+    names = list(batch.levels)
+    walk = []
+
+    def visit(level, parent):
+        if level < len(names):
+            for row in np.flatnonzero(batch.levels[names[level]].parent == parent):
+                walk.append((names[level], int(row)))
+                visit(level + 1, row)
+
+    for episode in range(episodes):
+        visit(0, episode)
+    found = decision_positions(batch)
+    assert [found[name][row] for name, row in walk] == list(range(len(walk)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 3), st.integers(0, 10**6), st.integers(1, 6))
+def test_sums_start_anew_in_every_episode_and_infinity_absorbs(depth, seed, episodes):
+    batch = ex.batch(ex.problem(depth), seed, episodes)
+    rng = np.random.default_rng(seed)
+    values = {
+        name: np.where(rng.random((2, len(table))) < 0.1, -np.inf, rng.normal(size=(2, len(table))))
+        for name, table in batch.levels.items()
+    }
+    found = sums_before(batch, values)
+    items = [
+        (batch.episode_of(name)[row], place, name, row)
+        for name, where in decision_positions(batch).items()
+        for row, place in enumerate(where)
+    ]
+    running, previous = np.zeros(2), -1
+    for episode, _, name, row in sorted(items):
+        running = np.zeros(2) if episode != previous else running
+        np.testing.assert_array_equal(found[name][:, row], running)
+        running, previous = running + values[name][:, row], episode

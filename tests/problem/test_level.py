@@ -47,9 +47,9 @@ def test_each_form_says_what_it_knows_and_what_it_reads(propensity: Propensity, 
         ({"base": "b", "epsilon": 1.01}, "above 0 and at most 1, found 1.01"),
         ({"base": "b", "epsilon": math.nan}, "above 0 and at most 1, found nan"),
         ({"columns": ("p", "p")}, "'p' is listed twice"),
-        ({"column": "p", "least": 0.0}, "'least' is a probability above 0 and at most 1, found 0.0"),
-        ({"column": "p", "least": 1.5}, "'least' is a probability above 0 and at most 1, found 1.5"),
-        ({"column": "p", "least": math.nan}, "'least' is a probability above 0 and at most 1, found nan"),
+        ({"column": "p", "least": 0.0}, "'least', a probability, is a finite number above 0 and at most 1, found 0.0"),
+        ({"column": "p", "least": 1.5}, "'least', a probability, is a finite number above 0 and at most 1, found 1.5"),
+        ({"column": "p", "least": math.nan}, "'least', a probability, is a finite number above 0 and at most 1, found nan"),
     ],
 )
 def test_a_wrong_propensity_is_refused(arguments: dict[str, object], message: str) -> None:
@@ -59,7 +59,7 @@ def test_a_wrong_propensity_is_refused(arguments: dict[str, object], message: st
 
 def test_shares_are_one_for_each_action_and_none_is_ever_masked() -> None:
     assert Level("dose", TWO, propensity=Propensity(shares=(0.6, 0.4))).propensity
-    with pytest.raises(ProblemError, match="one number per action, in their order: expected 2, found 3"):
+    with pytest.raises(ProblemError, match="one entry per action, in their order: expected 2, found 3"):
         Level("dose", TWO, propensity=Propensity(shares=(0.6, 0.2, 0.2)))
     with pytest.raises(ProblemError, match="'available' masks actions in some"):
         Level("dose", TWO, propensity=Propensity(shares=(0.6, 0.4)), available=("m1", "m2"))
@@ -88,9 +88,9 @@ def test_a_level_has_sensible_defaults() -> None:
     ("arguments", "message"),
     [
         ({"name": ""}, "a level needs a name"),
-        ({"available": ("can_1",)}, "one column per action: expected 2, found 1"),
+        ({"available": ("can_1",)}, "one entry per action, in their order: expected 2, found 1"),
         ({"available": ("can_1", "can_1")}, "'can_1' is listed twice"),
-        ({"propensity": Propensity(columns=("p1", "p2", "p3"))}, "one column per action: expected 2, found 3"),
+        ({"propensity": Propensity(columns=("p1", "p2", "p3"))}, "one entry per action, in their order: expected 2, found 3"),
         ({"margin": math.inf}, "'margin' is a finite number, found inf"),
         ({"margin": math.nan}, "'margin' is a finite number, found nan"),
     ],

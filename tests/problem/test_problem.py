@@ -192,13 +192,13 @@ TWO_LEVELS = nested(2).levels
     ("changes", "message"),
     [
         ({"levels": ()}, "at least one level"),
-        ({"levels": (TWO_LEVELS[0], TWO_LEVELS[0])}, "two levels are called 'l2'"),
+        ({"levels": (TWO_LEVELS[0], TWO_LEVELS[0])}, "names of levels: 'l2' is listed twice"),
         ({"levels": (Level("episode", Actions("a", (1, 2))),)}, "cannot be called 'episode'"),
         ({"levels": (Level("decision", Actions("a", (1, 2))), TWO_LEVELS[1])}, "cannot be called 'decision'"),
         ({"episode": ()}, "'episode' names at least one column"),
         ({"episode": ("site", "site")}, "'episode': 'site' is listed twice"),
         ({"reward": Reward(per="l3")}, r"one of decision, episode, l2, l1; found 'l3' \(did you mean"),
-        ({"guards": (Guard("scrap", (0, 1), 0.1), Guard("scrap", (0, 1), 0.2))}, "'scrap' is guarded twice"),
+        ({"guards": (Guard("scrap", (0, 1), 0.1), Guard("scrap", (0, 1), 0.2))}, "guards .*: 'scrap' is listed twice"),
     ],
 )
 def test_a_wrong_problem_is_refused(changes: dict[str, object], message: str) -> None:
@@ -225,7 +225,7 @@ def test_ranges_are_finite_and_in_order(limits: tuple[float, float]) -> None:
 
 @pytest.mark.parametrize("worsening", [-0.1, math.nan, math.inf])
 def test_a_guard_allows_a_finite_worsening(worsening: float) -> None:
-    with pytest.raises(ProblemError, match="'max_worsening' is a number from 0"):
+    with pytest.raises(ProblemError, match="'max_worsening' is a finite number from 0"):
         Guard("scrap", (0.0, 1.0), worsening)
 
 

@@ -127,8 +127,8 @@ def test_the_declared_lipschitz_constant_holds() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"ends": "fold"}, "'cut' or 'clip'"),
-        ({"width": 0.0}, "above 0"),
+        ({"ends": "fold"}, "allowed: cut, clip"),
+        ({"width": 0.0}, "'width' is a finite number from 1e-06"),
         ({"bandwidth": 0.0}, "bandwidth"),
         ({"points": 1}, "points"),
     ],

@@ -17,7 +17,6 @@ from aegis.worlds import (
     LinearWorld,
     OraclePolicy,
     Unified,
-    decisions_per_episode,
     make_world,
     oracle_value,
     true_value,
@@ -49,7 +48,7 @@ def test_unified_per_episode(row: str, controlled: float, natural: float, varian
     settings = SETTINGS[row]
     world, fine = Unified(**settings), Unified(**settings, outer_points=FINE)
     wide = Unified(**{**VARIANCE, **settings}, outer_points=FINE)
-    assert decisions_per_episode(world) == 20
+    assert world.steps == (1, 20)
     assert 20 * oracle_value(world) == pytest.approx(controlled, abs=0.3)
     assert 20 * oracle_value(fine, ("inner",), fine.legacy("natural")) == pytest.approx(natural, abs=0.3)
     assert 20 * oracle_value(wide, ("inner",), wide.legacy("natural")) == pytest.approx(variance, abs=0.3)
@@ -149,11 +148,7 @@ def test_the_oracle_policy_needs_decided_actions_to_say_what_was_taken() -> None
 
 def test_what_cannot_be_asked_is_refused() -> None:
     world = ChemicalPlant()
-    with pytest.raises(SettingError, match="nobody acts at batch, dose"):
+    with pytest.raises(SettingError, match="no policy acts at batch, dose"):
         oracle_value(world, ("recipe",))
     with pytest.raises(SettingError, match="fineness"):
         oracle_value(world, fineness=0)
-
-
-def test_per_episode() -> None:
-    assert [decisions_per_episode(make_world(name)) for name in ("unified", "plant", "clinic")] == [20, 30, None]

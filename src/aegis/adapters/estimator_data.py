@@ -12,7 +12,6 @@ import numpy as np
 
 from aegis.errors import LogError, PolicyError, SettingError, did_you_mean
 from aegis.logs import Source, Split, learning_record
-from aegis.policies import visible_variables
 from aegis.problem import AnyArray, Array, Policy, Problem, RewardModel, Rows, Variable, augmented_context, concat, subtree_means
 
 MakeFrame = Callable[[Mapping[str, AnyArray]], Any]  # makes a data frame of columns
@@ -87,7 +86,7 @@ class EstimatorInputs:
 
 def _known_columns(problem: Problem, level: str, with_action: bool) -> dict[str, tuple[Variable, int]]:
     """Return variable and coordinate by column: contexts at and above a level, actions above it; its own, last, if asked for."""
-    variables = list(visible_variables(problem, level).values())
+    variables = list(problem.visible(level).values())
     if with_action:
         variables.append(problem.level(level).actions.variable)
     return {column: (variable, place) for variable in variables for place, column in enumerate(variable.columns)}

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from aegis.adapters.base import finite_numbers
 from aegis.adapters.estimator_data import EstimatorInputs, MakeFrame, ask_estimator, estimator_name, estimators_by_level
-from aegis.errors import PolicyError
-from aegis.policies import Mask, checked_number, one_hot, open_actions, probability_taken, table_of, uniform_over
-from aegis.problem import Actions, AnyArray, Array, Batch, Policy, Problem, Rows, augmented_context
+from aegis.errors import PolicyError, finite_number
+from aegis.policies import one_hot, open_actions, probability_taken, table_of, uniform_over
+from aegis.problem import Actions, AnyArray, Array, Batch, Bools, Policy, Problem, Rows, augmented_context
 
 PREDICTION_BLOCK = 2**18  # rows that an estimator is asked for at once
 
@@ -86,7 +86,7 @@ ESTIMATOR_STEPS = 2.0**32  # last digits of a matrix product depend on how many 
 class Chooser(Protocol):
     """What chooses at a level."""
 
-    def chances(self, level: str, batch: Batch, mask: Mask) -> Array:
+    def chances(self, level: str, batch: Batch, mask: Bools) -> Array:
         """Return weights `[n, A]`, not negative, 0 where the mask is false; rows need not sum to one."""
         ...
 
@@ -106,7 +106,7 @@ class EstimatorPolicy:
     legacy: Policy | None = None
 
     def __post_init__(self) -> None:
-        checked_number(self.explore, "'explore'", 0.0, 1.0)
+        finite_number("'explore'", self.explore, 0.0, 1.0)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ def classifier_policy(
     `allow_missing`, which gives it probability 0. temperature: probabilities to the power of 1/temperature. greedy: the likeliest
     available action. features: columns by level, in the order the classifier takes them; see `EstimatorInputs`.
     """
-    checked_number(temperature, "'temperature'", 1e-6)
+    finite_number("'temperature'", temperature, 1e-6)
     named = features or {}
     choosers = {
         level: _Classifier(
@@ -201,7 +201,7 @@ def regressor_policy(
     temperature: in units of the reward; the choice is a softmax of predictions divided by it. See `RegressorRewards`.
     """
     if temperature is not None:
-        checked_number(temperature, "'temperature'", 1e-12)
+        finite_number("'temperature'", temperature, 1e-12)
     rewards = estimators if isinstance(estimators, RegressorRewards) else RegressorRewards(problem, estimators, features, frame)
     sign = 1.0 if problem.reward.goal == "maximise" else -1.0
     return EstimatorPolicy(
@@ -223,7 +223,7 @@ class _Classifier:
     power: float
     greedy: bool
 
-    def chances(self, level: str, batch: Batch, mask: Mask) -> Array:
+    def chances(self, level: str, batch: Batch, mask: Bools) -> Array:
         where = f"level '{level}'"
         inputs = self.inputs.values(augmented_context(self.problem, batch, level), len(mask))
         if not len(mask):
@@ -252,7 +252,7 @@ class _Regressor:
     sign: float
     temperature: float | None
 
-    def chances(self, level: str, batch: Batch, mask: Mask) -> Array:
+    def chances(self, level: str, batch: Batch, mask: Bools) -> Array:
         values = np.where(mask, self.sign * self.rewards.predict(level, batch), -np.inf)
         if self.temperature is None:
             return one_hot(np.argmax(values, axis=1), mask.shape[1])

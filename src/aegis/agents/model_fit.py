@@ -30,7 +30,7 @@ from aegis.mechanisms import (
     tune,
     tune_rewards,
 )
-from aegis.problem import Array, Batch, Problem, Scope, concat, subtree_means
+from aegis.problem import Array, Batch, Problem, Scope, concat, group_means, nested_means, subtree_means
 
 MOST_EPISODES = 3000
 
@@ -226,15 +226,7 @@ def observed_episode_rewards(batch: Batch) -> Array:
 
 def observed_episode_means(batch: Batch, level: str, values: Array) -> Array:
     """Return nested means `[E]` of values `[n]` at any level, over the decisions that have one (not nan)."""
-    names = list(batch.levels)
-    for position in range(names.index(level), -1, -1):
-        known = np.isfinite(values)
-        size = len(batch) if position == 0 else len(batch.levels[names[position - 1]])
-        parent = batch.levels[names[position]].parent[known]
-        total = np.bincount(parent, weights=values[known], minlength=size)
-        count = np.bincount(parent, minlength=size)
-        values = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    return values
+    return nested_means(batch, level, values, group_means)
 
 
 def _affordable(problem: Problem, scope: Scope, models: Mapping[str, ModelSettings]) -> dict[str, ModelSettings]:

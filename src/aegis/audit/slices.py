@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csc_matrix
 
-from aegis.policies import visible_variables
 from aegis.problem import AnyArray, Array, Batch, Problem, Rows, Value, augmented_context, group_means, means_below
 
 MOST_EPISODES = 256  # that place the cuts; a tenth of the first batch if that is less
@@ -128,7 +127,7 @@ class Cuts:
 
 def _cuts(problem: Problem, batch: Batch, level: str) -> tuple[Cut, ...]:
     rows = augmented_context(problem, batch, level)
-    known = visible_variables(problem, level)
+    known = problem.visible(level)
     own = [variable.name for variable in problem.level(level).context]
     cuts: list[Cut] = []
     for name in (*own, *[other for other in reversed(known) if other not in own]):  # the nearest first

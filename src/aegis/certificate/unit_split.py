@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from aegis.certificate.candidate import Candidate, GateWindow
-from aegis.certificate.contamination import add_to_recognition, start_recognition
 from aegis.certificate.digests import DataDigest
-from aegis.errors import AegisError, RefusedError
+from aegis.errors import RefusedError
 from aegis.logs import Source, Split, hash_ids, id_parts, ids_as_text
 from aegis.problem import AnyArray, Batch, Hashes, Problem, concat
 
@@ -156,22 +155,21 @@ def learned_splits(source: Source, candidates: Sequence[Candidate], fresh: bool,
             continue
         if fresh and (same_log or shared):
             raise RefusedError(f"{candidate.name} was learned from {part}: it is not fresh; leave out --fresh")
-        check_unit_columns(source, candidate, fresh)
+        check_unit_columns(source.problem, candidate)
         if not fresh:
             found[source.with_cut(Split.of(record["split"]))] = None
     return tuple(found)
 
 
-def check_unit_columns(source: Source, candidate: Candidate, fresh: bool) -> None:
+def check_unit_columns(problem: Problem, candidate: Candidate) -> None:
     """Raise RefusedError if a candidate was split by other columns than those that tell the units of the problem.
 
-    Other ids are on other sides of the same split: units that were learned from would be certified. A log that is said to be
-    fresh passes if none of its episodes, read with the columns of the record, was learned from.
+    Other ids are on other sides of the same split: units that were learned from would be certified. Episodes that are put
+    together otherwise have other hashes, so that nothing shows that a log is fresh.
     """
     stated = candidate.record.get("units")
     if stated is None:
         return
-    problem = source.problem
     timed = dict(candidate.record["split"]).get("kind") == "time"
     pairs = {
         "episode": (tuple(stated["episode"]), problem.episode),
@@ -179,29 +177,13 @@ def check_unit_columns(source: Source, candidate: Candidate, fresh: bool) -> Non
         **({"time": (stated["time"], problem.time)} if timed else {}),
     }
     differ = [f"{name}: {_quoted_columns(was)} (now {_quoted_columns(now)})" for name, (was, now) in pairs.items() if was != now]
-    if not differ or (fresh and _shown_to_be_new(source, candidate, stated)):
+    if not differ:
         return
     raise RefusedError(
         f"{candidate.name} was learned with other units than those of this problem, {'; '.join(differ)}: the sides of its split "
         "are told by these columns, so that units it was learned from would be certified; use the problem it was learned "
         "with, or learn it again"
     )
-
-
-def _shown_to_be_new(source: Source, candidate: Candidate, stated: Mapping[str, Any]) -> bool:
-    """Say whether a log, read with the unit columns of a record, is shown to hold none of the episodes that were learned from."""
-    found, _ = start_recognition(source.problem, [candidate])
-    if not found:
-        return False
-    try:
-        cluster_most = source.problem.cluster_most if stated["cluster"] is not None else None
-        names = {"cluster": _cluster_columns(stated["cluster"]), "time": stated["time"], "cluster_most": cluster_most}
-        problem = replace(source.problem, episode=tuple(stated["episode"]), **names)
-        for batch in Source(source.paths, problem).batches():
-            add_to_recognition(found, batch, np.ones(len(batch), dtype=bool))
-    except AegisError:  # the columns are not there any more: nothing is shown
-        return False
-    return not found[0].beyond_chance
 
 
 def _cluster_columns(stated: Any) -> str | tuple[str, ...] | None:

@@ -30,11 +30,9 @@ from aegis.problem import (
     Level,
     Policy,
     Problem,
-    TraceCollector,
     concat,
     content_digest,
     episode_hashes,
-    path_digest,
     save_problem,
 )
 from aegis.version import __version__
@@ -219,12 +217,7 @@ def _settings(handover: Handover, episodes: int, about: dict[str, Any]) -> dict[
 
 def episode_fingerprints(problem: Problem, batch: Batch) -> dict[str, Any]:
     """Return what was seen: no episode of it certifies policies learned from it, whatever the log is called then."""
-    tracing = TraceCollector(path_digest(problem))
-    tracing.add(batch)
-    return {
-        **EpisodeFingerprints.among([episode_hashes(batch)], content_digest(problem)).plain(),
-        "traces": tracing.done().plain(),
-    }
+    return EpisodeFingerprints.among([episode_hashes(batch)], content_digest(problem)).plain()
 
 
 def _finish(place: Path, handover: Handover) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from aegis.logs.formats.base import FileRange, bundle_ranges
 from aegis.logs.log_files import LogInput, LogPart, normalise_inputs, part_digests, resolve_parts, total_digest, with_row_numbers
 from aegis.logs.reader import LogSurvey, ReadPlan, gather_episodes, join_tables, prefetch, survey_log, whole_episodes
 from aegis.logs.split import SIDES, Split, find_cut
-from aegis.problem import Batch, EpisodeFingerprints, Problem, TraceCollector, content_digest, episode_hashes, path_digest
+from aegis.problem import Batch, EpisodeFingerprints, Problem, content_digest, episode_hashes
 
 CHUNK_BLOCK_ROWS = 131072  # of a block of a chunk: several processes have blocks in memory
 BLOCK_ROWS = 163840  # of a block: much larger ones take more memory, smaller ones more time for each row
@@ -208,13 +208,9 @@ def _plain(cluster: str | tuple[str, ...] | None) -> str | list[str] | None:
 
 
 def _fingerprints(source: Source, split: Split) -> dict[str, Any]:
-    """Return which episodes and decisions were learned from: a certificate knows them again whatever they are called then."""
-    found = []
-    tracing = TraceCollector(path_digest(source.problem))
-    for batch in source.batches(side="prior", split=split):
-        found.append(episode_hashes(batch))
-        tracing.add(batch)
-    return {**EpisodeFingerprints.among(found, content_digest(source.problem)).plain(), "traces": tracing.done().plain()}
+    """Return which episodes were learned from: a certificate recognises them under any other ids."""
+    hashes = [episode_hashes(batch) for batch in source.batches(side="prior", split=split)]
+    return EpisodeFingerprints.among(hashes, content_digest(source.problem)).plain()
 
 
 def _log(source: Source) -> dict[str, Any]:

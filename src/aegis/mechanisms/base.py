@@ -15,7 +15,7 @@ from aegis.problem import AnyArray, Array, Rows, Variable
 
 
 class MechanismState(Protocol):
-    """The posterior of one mechanism: a fixed set of arrays, whatever the amount of data seen."""
+    """The posterior of one mechanism: a fixed set of arrays, whose size does not depend on the data."""
 
     def arrays(self) -> dict[str, Array]:
         """Return the state as arrays, for saving."""
@@ -66,7 +66,7 @@ class Mechanism(Protocol):
 
     @property
     def affine(self) -> bool:
-        """Say whether the mean is affine in every parent, without interactions."""
+        """Return whether the mean is affine in every parent, without interactions."""
         ...
 
     def prior(self) -> MechanismState:
@@ -120,7 +120,7 @@ class FeatureMap(ABC):
     @property
     @abstractmethod
     def affine(self) -> bool:
-        """Say whether features are affine in every input, so that inputs do not interact."""
+        """Return whether features are affine in every input, so that inputs do not interact."""
 
     @abstractmethod
     def __call__(self, inputs: Array) -> Array:

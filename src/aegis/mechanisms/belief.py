@@ -38,24 +38,11 @@ def masked_levels(problem: Problem, scope: Iterable[str] | None) -> list[Level]:
     return [level for level in problem.levels if level.masked and problem.index(level.name) < top]
 
 
-def availability_target(level: Level) -> Variable:
-    """Return the indicators of closed actions as a vector variable."""
-    return Variable(availability_name(level.name), "vector", level.available)
-
-
-def availability_parents(problem: Problem, level: str) -> tuple[Variable, ...]:
-    """Return everything known at a decision: contexts at and above it, actions above it."""
-    outer = problem.above(level)
-    found = [variable for spec in outer for variable in (*spec.context, spec.actions.variable)]
-    return (*found, *problem.level(level).context)
-
-
 def availability_rows(problem: Problem, batch: Batch, level: str) -> tuple[Rows, AnyArray]:
     """Return what was known at each decision, and the indicators `[n, A]` of its closed actions."""
     table = batch.levels[level]
-    closed = np.zeros((len(table), problem.level(level).actions.count))
-    if table.available is not None:
-        closed = (~table.available).astype(np.float64)
+    shape = (len(table), problem.level(level).actions.count)
+    closed = np.zeros(shape) if table.available is None else (~table.available).astype(np.float64)
     return augmented_context(problem, batch, level), closed
 
 
@@ -103,7 +90,17 @@ class Theta:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """Prior and current posterior of every mechanism. Updating returns a new belief; memory does not grow with data."""
+    """Prior and current posterior of every mechanism. Updating returns a new belief; memory does not grow with data.
+
+    Parameters
+    ----------
+    problem
+        The problem whose mechanisms are learned.
+    mechanisms
+        The fixed part of each mechanism, by variable name.
+    prior, states
+        The prior and the current posterior of each mechanism. `build_belief` makes both.
+    """
 
     problem: Problem
     mechanisms: Mapping[str, Mechanism]
@@ -118,9 +115,9 @@ class Belief:
     def rows(self, batch: Batch) -> dict[str, tuple[Rows, AnyArray]]:
         """Return what each mechanism learns from a batch: rows of its parents, and of others, and values of its target."""
         masks = {availability_name(level.name): level.name for level in self.problem.levels if level.masked}
-        found = rows_of_mechanisms(self.problem, batch, [name for name in self.mechanisms if name not in masks])
+        rows = rows_of_mechanisms(self.problem, batch, [name for name in self.mechanisms if name not in masks])
         learned = {name: availability_rows(self.problem, batch, masks[name]) for name in self.mechanisms if name in masks}
-        return found | learned
+        return rows | learned
 
     def draw(self, rng: np.random.Generator, count: int = 1) -> Theta:
         """Return `count` draws from the posterior."""
@@ -155,12 +152,12 @@ class Belief:
         states = {}
         for name, mechanism in self.mechanisms.items():
             prefix = f"{name}/"
-            found = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+            saved = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
             wanted = {key: value.shape for key, value in self.prior[name].arrays().items()}
-            if {key: found[key].shape for key in wanted if key in found} != wanted:
-                shapes = {key: value.shape for key, value in found.items()}
+            if {key: saved[key].shape for key in wanted if key in saved} != wanted:
+                shapes = {key: value.shape for key, value in saved.items()}
                 raise SettingError(f"the saved belief does not fit mechanism '{name}': expected {wanted}, found {shapes}")
-            states[name] = mechanism.restore(found)
+            states[name] = mechanism.restore(saved)
         return replace(self, states=states)
 
 
@@ -171,10 +168,32 @@ def build_belief(
     scalings: Mapping[str, Scaling] | None = None,
     seed: int = 0,
 ) -> Belief:
-    """Return the prior belief over the mechanisms that a scope needs (all of them without a scope).
+    """Return the prior belief over the mechanisms that a scope needs.
 
-    scalings: standardisation by variable name, fitted on prior data (`fit_scalings`); none means raw units. seed: of random
-    features, unless the settings fix their own.
+    Parameters
+    ----------
+    problem
+        The problem whose mechanisms are learned.
+    settings
+        How mechanisms are modelled; linear regressions by default.
+    scope
+        The levels to be planned, all by default.
+    scalings
+        Standardisation by variable name, fitted on prior data (`fit_scalings`); raw units without one.
+    seed
+        Of random features, unless the settings fix their own.
+
+    Returns
+    -------
+    Belief
+        One prior per mechanism; `update` learns from batches.
+
+    Raises
+    ------
+    GraphError
+        If an action is confounded with the reward (Assumption 3).
+    SettingError
+        If a setting names an unknown variable, or if the reward belongs to several innermost decisions.
     """
     chosen = settings or ModelSettings()
     for name in scalings or {}:
@@ -187,7 +206,7 @@ def build_belief(
         for level in masked_levels(problem, scope):
             mechanisms[availability_name(level.name)] = _availability(problem, level, chosen, scalings or {})
     prior = {name: mechanism.prior() for name, mechanism in mechanisms.items()}
-    return Belief(problem, mechanisms, prior, prior)
+    return Belief(problem=problem, mechanisms=mechanisms, prior=prior, states=prior)
 
 
 def _check(problem: Problem, scope: Iterable[str] | None) -> None:
@@ -202,17 +221,18 @@ def _check(problem: Problem, scope: Iterable[str] | None) -> None:
             "each row would count the same reward again; log the reward of each innermost decision"
         )
     for name in problem.scope(scope):
-        found = problem.backdoor(name)
-        if not found.admissible:
-            raise GraphError(f"level '{name}': {found.reason}")
+        backdoor = problem.backdoor(name)
+        if not backdoor.admissible:
+            raise GraphError(f"level '{name}': {backdoor.reason}")
 
 
 def _availability(problem: Problem, level: Level, settings: ModelSettings, scalings: Mapping[str, Scaling]) -> Mechanism:
-    parents = availability_parents(problem, level.name)
-    encoder = _encoder(parents, scalings)
+    encoder = _encoder(tuple(problem.visible(level.name).values()), scalings)
     features = FEATURES["polynomial" if encoder.width <= MOST_CROSSED else "linear"](encoder.width)
-    target = availability_target(level)
-    return Regression(target, encoder, features, Scaling.identity(target.width), precision=settings.precision)
+    target = Variable(availability_name(level.name), "vector", level.available)  # indicators of closed actions
+    return Regression(
+        target=target, encoder=encoder, features=features, scaling=Scaling.identity(target.width), precision=settings.precision
+    )
 
 
 def _encoder(parents: tuple[Variable, ...], scalings: Mapping[str, Scaling]) -> Encoder:
@@ -245,21 +265,17 @@ def _mechanism(
     variables = problem.variables
     target = variables[name]
     parents = tuple(variables[parent] for parent in parent_names)
-    shared = {
-        "temper": settings.temper,
-        "precision": settings.precision,
-        "shape": settings.shape,
-        "rate": settings.rate,
-    }
+    shared = {name: getattr(settings, name) for name in ("temper", "precision", "shape", "rate")}
     if settings.structure == "cells":
         return Cells(target, tuple(_axis(problem, parent) for parent in parents), **shared)
     encoder = _encoder(parents, scalings)
-    scaling = scalings.get(name, Scaling.identity(target.width))
-    if target.kind == "categorical":
-        scaling = Scaling.identity(target.width)
+    scaled = name in scalings and target.kind != "categorical"
+    scaling = scalings[name] if scaled else Scaling.identity(target.width)
     if name in settings.tuned:
         shared["precision"] = settings.tuned[name].precision
-    return Regression(target, encoder, _features(settings, name, encoder, seed), scaling, **shared)
+    return Regression(
+        target=target, encoder=encoder, features=_features(settings, name, encoder, seed), scaling=scaling, **shared
+    )
 
 
 def _features(settings: ModelSettings, name: str, encoder: Encoder, seed: int) -> FeatureMap:

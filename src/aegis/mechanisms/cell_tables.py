@@ -6,13 +6,12 @@ Each cell has its own Normal-Inverse-Gamma posterior, so nothing is shared betwe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
-from scipy.special import digamma, gammaln
 
-from aegis.errors import ModelError, SettingError
-from aegis.mechanisms.normal_inverse_gamma import ROUND_OFF, check_prior, check_tempering
+from aegis.errors import ModelError, SettingError, finite_number
+from aegis.mechanisms.normal_inverse_gamma import ROUND_OFF, check_prior, gamma_divergence
 from aegis.problem import Actions, AnyArray, Array, Rows, Variable
 
 
@@ -27,7 +26,7 @@ class CellStates:
 
     def arrays(self) -> dict[str, Array]:
         """Return the parameters as arrays, for saving."""
-        return {"precision": self.precision, "shift": self.shift, "shape": self.shape, "square": self.square}
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @property
     def mean(self) -> Array:
@@ -58,7 +57,7 @@ class Cells:
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        check_tempering(self.temper)
+        finite_number("tempering", self.temper, above=0.0)
         check_prior(self.precision, self.shape, self.rate)
         if self.target.kind != "real":
             raise SettingError(f"cells: the target '{self.target.name}' must be real, found {self.target.kind}")
@@ -94,7 +93,9 @@ class Cells:
     def prior(self) -> CellStates:
         """Return the prior state."""
         ones = np.ones(self.size)
-        return CellStates(self.precision * ones, 0.0 * ones, self.shape * ones, 2.0 * self.rate * ones)
+        return CellStates(
+            precision=self.precision * ones, shift=0.0 * ones, shape=self.shape * ones, square=2.0 * self.rate * ones
+        )
 
     def update(self, state: CellStates, rows: Rows, values: AnyArray) -> CellStates:
         """Return the state after n rows; rows in which the value or a parent is missing (nan, code -1) are left out.
@@ -102,20 +103,20 @@ class Cells:
         Raises ModelError if a value is infinite.
         """
         numbers = np.asarray(values, dtype=np.float64)
-        seen = ~np.isnan(numbers)
+        complete = ~np.isnan(numbers)
         for axis, name in zip(self.axes, self.parents, strict=True):
             if isinstance(axis, Variable):
-                seen &= rows[name] != -1
-        numbers = numbers[seen]
+                complete &= rows[name] != -1
+        numbers = numbers[complete]
         if np.isinf(numbers).any():
             raise ModelError(f"cells: a value of '{self.target.name}' is infinite; remove such rows")
-        index = self.cell({name: rows[name][seen] for name in self.parents}, (len(numbers),))
+        index = self.cell({name: rows[name][complete] for name in self.parents}, (len(numbers),))
         count = np.bincount(index, minlength=self.size)
         return CellStates(
-            state.precision + self.temper * count,
-            state.shift + self.temper * np.bincount(index, weights=numbers, minlength=self.size),
-            state.shape + 0.5 * self.temper * count,
-            state.square + self.temper * np.bincount(index, weights=numbers * numbers, minlength=self.size),
+            precision=state.precision + self.temper * count,
+            shift=state.shift + self.temper * np.bincount(index, weights=numbers, minlength=self.size),
+            shape=state.shape + 0.5 * self.temper * count,
+            square=state.square + self.temper * np.bincount(index, weights=numbers * numbers, minlength=self.size),
         )
 
     def draw(self, state: CellStates, rng: np.random.Generator, count: int) -> CellsDraw:
@@ -142,18 +143,11 @@ class Cells:
         p, q = state, other
         ratio = q.precision / p.precision
         gaussian = 0.5 * (ratio - 1.0 - np.log(ratio) + p.shape / p.rate * q.precision * np.square(p.mean - q.mean))
-        gamma = (
-            (p.shape - q.shape) * digamma(p.shape)
-            - gammaln(p.shape)
-            + gammaln(q.shape)
-            + q.shape * np.log(p.rate / q.rate)
-            + p.shape * (q.rate - p.rate) / p.rate
-        )
-        return float(np.sum(gaussian + gamma))
+        return float(np.sum(gaussian + gamma_divergence(p.shape, p.rate, q.shape, q.rate)))
 
     def restore(self, arrays: Mapping[str, Array]) -> CellStates:
         """Return a saved state."""
-        return CellStates(arrays["precision"], arrays["shift"], arrays["shape"], arrays["square"])
+        return CellStates(**{part.name: arrays[part.name] for part in fields(CellStates)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +188,7 @@ def _length(axis: Variable | Actions) -> int:
 def _codes(axis: Variable | Actions, values: AnyArray) -> AnyArray:
     """Return codes of a categorical variable as they are, of a numeric action by looking up its value.
 
-    Raises SettingError for a value that is none of the axis: it would be counted in the cell of another one.
+    Raises SettingError for a value that is not on the axis: it would be counted in the cell of another one.
     """
     if isinstance(axis, Variable) or not axis.numeric:
         known = (values >= 0) & (values < _length(axis))

@@ -35,9 +35,9 @@ class Scaling:
 
     def forward(self, values: Array) -> Array:
         """Return standardised values `[..., d]`."""
-        found = values - self.centre
-        found /= self.scale
-        return found
+        standardised = values - self.centre
+        standardised /= self.scale
+        return standardised
 
     def back(self, values: Array) -> Array:
         """Undo `forward`."""
@@ -115,7 +115,7 @@ class Encoder:
         """Return centre and scale of all inputs `[d]`, categories at 0 and 1."""
         scalings = [self.scalings.get(parent.name, Scaling.identity(parent.width)) for parent in self.parents]
         empty = [np.empty(0)]
-        centre, scale = (np.concatenate(empty + [getattr(found, part) for found in scalings]) for part in ("centre", "scale"))
+        centre, scale = (np.concatenate(empty + [getattr(scaling, part) for scaling in scalings]) for part in ("centre", "scale"))
         return Scaling(centre, scale)
 
     def scale_of(self, name: str) -> Array:
@@ -128,8 +128,17 @@ class Encoder:
 def fit_scalings(problem: Problem, batches: Iterable[Batch]) -> dict[str, Scaling]:
     """Return the mean and standard deviation of every numeric variable over prior data, in one streaming pass.
 
-    Use it on prior data only: a scaling fitted on rows that are certified later would let them choose the model.
-    Numeric actions are scaled by their set of values, which is known without data.
+    Parameters
+    ----------
+    problem
+        The problem whose variables are scaled.
+    batches
+        Prior data only: a scaling fitted on rows that are certified later would let them choose the model.
+
+    Returns
+    -------
+    dict of str to Scaling
+        By variable name. Numeric actions are scaled by their set of values, which is known without data.
     """
     totals: dict[str, tuple[float, Array, Array]] = {}
     for batch in batches:
@@ -140,33 +149,33 @@ def fit_scalings(problem: Problem, batches: Iterable[Batch]) -> dict[str, Scalin
                 continue
             mean, spread = numbers.mean(axis=0), np.square(numbers - numbers.mean(axis=0)).sum(axis=0)
             totals[name] = _merge(totals.get(name), (float(len(numbers)), mean, spread))
-    found = {name: Scaling(mean, _safe(np.sqrt(spread / count), mean)) for name, (count, mean, spread) in totals.items()}
-    return found | action_scalings(problem)
+    scalings = {name: Scaling(mean, _safe(np.sqrt(spread / count), mean)) for name, (count, mean, spread) in totals.items()}
+    return scalings | action_scalings(problem)
 
 
 def action_scalings(problem: Problem) -> dict[str, Scaling]:
     """Return scalings of numeric actions from their values alone."""
-    found = {}
+    scalings = {}
     for level in problem.levels:
         if level.actions.numeric:
             numbers = level.actions.numbers
-            found[level.actions.column] = Scaling(np.array([numbers.mean()]), np.array([numbers.std()]))
-    return found
+            scalings[level.actions.column] = Scaling(np.array([numbers.mean()]), np.array([numbers.std()]))
+    return scalings
 
 
 def observed_values(problem: Problem, batch: Batch) -> dict[str, AnyArray]:
     """Return each numeric context, outcome and reward once per decision it belongs to."""
-    found: Rows = {}
+    columns: Rows = {}
     for level in problem.levels:
         for variable in level.context:
             if variable.kind != "categorical":
-                found[variable.name] = batch.levels[level.name].context[variable.name]
+                columns[variable.name] = batch.levels[level.name].context[variable.name]
     if problem.outcome is not None and problem.outcome.kind != "categorical" and batch.outcome is not None:
-        found[problem.outcome.name] = batch.outcome
+        columns[problem.outcome.name] = batch.outcome
     reward = _known_reward(batch)
     if reward is not None:
-        found[problem.reward.column] = reward
-    return found
+        columns[problem.reward.column] = reward
+    return columns
 
 
 def mechanism_rows(problem: Problem, batch: Batch, target: str) -> tuple[Rows, AnyArray]:
@@ -177,7 +186,7 @@ def mechanism_rows(problem: Problem, batch: Batch, target: str) -> tuple[Rows, A
 def rows_of_mechanisms(problem: Problem, batch: Batch, targets: Iterable[str]) -> dict[str, tuple[Rows, AnyArray]]:
     """Return `mechanism_rows` by target; rows that several of them look at are gathered once."""
     gathered: dict[tuple[str, bool], Rows] = {}
-    found: dict[str, tuple[Rows, AnyArray]] = {}
+    by_target: dict[str, tuple[Rows, AnyArray]] = {}
     for target in targets:
         level = problem.level_of(target).name
         context = batch.levels[level].context
@@ -190,12 +199,12 @@ def rows_of_mechanisms(problem: Problem, batch: Batch, targets: Iterable[str]) -
         value = context[target] if not results else batch.outcome if target != problem.reward.column else _known_reward(batch)
         if value is None:
             raise SettingError(f"the batch holds no values of '{target}'; give a log that has them")
-        found[target] = gathered[level, results], value
-    return found
+        by_target[target] = gathered[level, results], value
+    return by_target
 
 
 def _known_reward(batch: Batch) -> Array | None:
-    """Return the reward with nan where it was not observed, whatever the batch holds there."""
+    """Return the reward with nan where it was not observed; what the batch holds there does not count."""
     if batch.reward is None or batch.observed is None:
         return batch.reward
     return np.where(batch.observed, batch.reward, np.nan)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aegis.errors import SettingError
+from aegis.errors import whole_number
 from aegis.mechanisms.base import FeatureMap
 from aegis.mechanisms.fourier import Fourier
 from aegis.problem import Array
@@ -44,10 +44,10 @@ class Linear(FeatureMap):
 
     def __call__(self, inputs: Array) -> Array:
         """Return `[..., 1 + d]`."""
-        found = np.empty((*inputs.shape[:-1], inputs.shape[-1] + 1))
-        found[..., 0] = 1.0
-        found[..., 1:] = inputs
-        return found
+        features = np.empty((*inputs.shape[:-1], inputs.shape[-1] + 1))
+        features[..., 0] = 1.0
+        features[..., 1:] = inputs
+        return features
 
     def expected(self, inputs: Array, sd: Array) -> Array:
         """Return the features of the mean: noise of mean zero drops out."""
@@ -74,8 +74,7 @@ class Polynomial(FeatureMap):
     factors: tuple[tuple[int, ...], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.degree, int) or self.degree < 1:
-            raise SettingError(f"polynomial features: the degree is a whole number from 1, found {self.degree}")
+        whole_number("the degree of polynomial features", self.degree)
         chosen = itertools.combinations_with_replacement(range(self.inputs + 1), self.degree)
         object.__setattr__(self, "factors", tuple(sorted(chosen, key=lambda places: sum(place > 0 for place in places))))
 
@@ -118,14 +117,14 @@ class Polynomial(FeatureMap):
             weights, sd = self._without_noise(weights, sd), None
         if sd is not None:
             return FeatureMap.evaluate(self, inputs, weights, sd)
-        found = np.empty((len(weights), inputs.shape[1], weights.shape[-1]))
+        values = np.empty((len(weights), inputs.shape[1], weights.shape[-1]))
         for start in range(0, inputs.shape[1], CHUNK):
             for particle in range(len(inputs)):
                 part = inputs[particle, start : start + CHUNK]
                 own = weights if len(inputs) == 1 else weights[particle : particle + 1]
                 where = slice(None) if len(inputs) == 1 else slice(particle, particle + 1)
-                found[where, start : start + CHUNK] = _products(part, self.factors).T @ own
-        return found
+                values[where, start : start + CHUNK] = _products(part, self.factors).T @ own
+        return values
 
     def evaluate_each(self, inputs: Array, block: slice, grid: Array, weights: Array) -> Array:
         """Return `[S, n, A, q]`: a sum of products of what the other inputs and what the block contribute.
@@ -146,15 +145,15 @@ class Polynomial(FeatureMap):
         split[:, outer.places(rest), inner.places(own)] = weights
         split = split[:, :, used]
         others = np.delete(inputs, block, axis=-1)
-        found = np.empty((len(weights), inputs.shape[1], len(grid), weights.shape[-1]))
+        values = np.empty((len(weights), inputs.shape[1], len(grid), weights.shape[-1]))
         for q in range(weights.shape[-1]):
-            found[..., q] = outer.evaluate(others, split[..., q]) @ each[:, used].T
-        return found
+            values[..., q] = outer.evaluate(others, split[..., q]) @ each[:, used].T
+        return values
 
     def places(self, factors: Sequence[tuple[int, ...]]) -> list[int]:
         """Return where monomials with these factors stand among the features."""
         known = {factor: place for place, factor in enumerate(self.factors)}
-        return [known[tuple(sorted(found))] for found in factors]
+        return [known[tuple(sorted(factor_places))] for factor_places in factors]
 
     def _without_noise(self, weights: Array, sd: Array) -> Array:
         """Return weights `[S, D, q]` of degree 2 that give at the mean what the old ones give on average over the noise.
@@ -162,9 +161,9 @@ class Polynomial(FeatureMap):
         Noise adds its variance to a square and nothing to a product of different inputs.
         """
         squares = self.places([(place, place) for place in range(1, self.inputs + 1)])
-        found = weights.copy()
-        found[:, self.intercept] += np.einsum("sd,sdq->sq", np.square(sd[:, 0]), weights[:, squares])
-        return found
+        shifted = weights.copy()
+        shifted[:, self.intercept] += np.einsum("sd,sdq->sq", np.square(sd[:, 0]), weights[:, squares])
+        return shifted
 
 
 def _products(rows: Array, factors: tuple[tuple[int, ...], ...]) -> Array:

@@ -6,14 +6,14 @@ Posteriors use 64-bit features. Planning evaluates drawn functions at very many 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from aegis.errors import SettingError
+from aegis.errors import SettingError, whole_number
 from aegis.mechanisms.base import FeatureMap
 from aegis.problem import Array
 from aegis.rng import stream
@@ -52,8 +52,7 @@ class Fourier(FeatureMap):
         rng: np.random.Generator | None = None,
     ) -> Fourier:
         """Return a random draw of `count` features; one length-scale for all inputs, or one for each, in input units."""
-        if count < 1:
-            raise SettingError(f"fourier features: at least one, found {count}")
+        whole_number("the count of fourier features", count)
         scales = np.broadcast_to(np.asarray(lengthscale, dtype=np.float64), (inputs,))
         if not (np.isfinite(scales).all() and (scales > 0).all()):
             raise SettingError(f"fourier features: length-scales are finite numbers above 0, found {lengthscale}")
@@ -96,22 +95,23 @@ class Fourier(FeatureMap):
         return self._direct(inputs, weights, sd)
 
     def _direct(self, inputs: Array, weights: Array, sd: Array | None) -> Array:
-        wave = self._wave_weights(weights, sd)
+        wave = self._waves(weights, sd).astype(np.float32)
         extended = np.concatenate([inputs, np.ones((*inputs.shape[:-1], 1))], axis=-1).astype(np.float32)
         angles = np.concatenate([self.frequencies, self.phases[None]]).astype(np.float32)
-        found = np.empty((len(weights), inputs.shape[1], weights.shape[-1]))
-        room = np.empty((min(CHUNK, max(1, inputs.shape[1])), self.count), dtype=np.float32)
+        values = np.empty((len(weights), inputs.shape[1], weights.shape[-1]))
+        buffer = np.empty((min(CHUNK, max(1, inputs.shape[1])), self.count), dtype=np.float32)
         shared = len(inputs) == 1
-        for start, stop in _chunks(inputs.shape[1]):
+        for start in range(0, inputs.shape[1], CHUNK):
+            stop = min(start + CHUNK, inputs.shape[1])
             for particle in range(len(inputs)):
-                cosines = np.matmul(extended[particle, start:stop], angles, out=room[: stop - start])
+                cosines = np.matmul(extended[particle, start:stop], angles, out=buffer[: stop - start])
                 np.cos(cosines, out=cosines)
                 if shared:
-                    found[:, start:stop] = cosines @ wave
+                    values[:, start:stop] = cosines @ wave
                 else:
-                    found[particle, start:stop] = cosines @ wave[particle]
-        found += self.affine_part(inputs, weights)
-        return found
+                    values[particle, start:stop] = cosines @ wave[particle]
+        values += self.affine_part(inputs, weights)
+        return values
 
     def evaluate_each(self, inputs: Array, block: slice, grid: Array, weights: Array) -> Array:
         """Return `[S, n, A, q]` by `cos(u + v) = cos u cos v - sin u sin v`: u of the other inputs, v of the block.
@@ -126,20 +126,20 @@ class Fourier(FeatureMap):
         cos_v, sin_v = np.cos(v).T, np.sin(v).T
         cos_u = np.cos(u)
         sin_u = np.sin(u, out=u)
-        found = np.empty((len(weights), inputs.shape[1], len(grid), weights.shape[-1]))
+        values = np.empty((len(weights), inputs.shape[1], len(grid), weights.shape[-1]))
         for q in range(weights.shape[-1]):
             scale = wave[:, None, :, q]
-            # Large arrays cost more to make than to compute with: the last output may have the room of what it is made of.
+            # Large arrays cost more to make than to compute with: the last output may reuse the memory of its inputs.
             reuse = q + 1 == weights.shape[-1] and len(u) == len(weights)
             even = np.multiply(cos_u, scale, out=cos_u if reuse else None) @ cos_v
             even -= np.multiply(sin_u, scale, out=sin_u if reuse else None) @ sin_v
-            found[..., q] = even
+            values[..., q] = even
         affine = self.affine_part(other, weights)[:, :, None, :]
         if self.linear_terms:
             first = self.count + 1
             affine = affine + (grid @ weights[:, first + block.start : first + block.stop])[:, None]
-        found += affine
-        return found
+        values += affine
+        return values
 
     def _interpolated(self, inputs: Array, weights: Array, sd: Array | None) -> Array:
         """Return `evaluate` of one input by cubic Hermite interpolation in a table of values and slopes, per particle."""
@@ -150,8 +150,7 @@ class Fourier(FeatureMap):
             return self._direct(inputs, weights, sd)
         step = max((high - low) / (points - 1), np.finfo(float).tiny)
         grid = low + step * np.arange(points)
-        wave = np.sqrt(2.0 / self.count) * weights[:, : self.count]
-        wave = wave if sd is None else wave * self._damping(sd)[:, 0, :, None]
+        wave = self._waves(weights, sd)
         angles = (np.outer(grid, self.frequencies[0]) + self.phases).astype(np.float32)
         values = (np.cos(angles) @ wave.astype(np.float32)).astype(np.float64)
         slopes = np.sin(angles) @ (-step * self.frequencies[0][:, None] * wave).astype(np.float32)
@@ -168,9 +167,9 @@ class Fourier(FeatureMap):
 
     def _angles(self, inputs: Array) -> npt.NDArray[np.floating[Any]]:
         """Return `inputs . frequencies + phases`, summed in 64 bits."""
-        found = inputs @ self.frequencies
-        found += self.phases
-        return found.astype(self.precision, copy=False)
+        angles = inputs @ self.frequencies
+        angles += self.phases
+        return angles.astype(self.precision, copy=False)
 
     def _joined(self, cosines: Array, inputs: Array) -> Array:
         parts = [np.sqrt(2.0 / self.count) * cosines, np.ones((*inputs.shape[:-1], 1))]
@@ -178,10 +177,6 @@ class Fourier(FeatureMap):
 
     def _damping(self, sd: Array) -> Array:
         return np.exp(-0.5 * (np.square(sd) @ np.square(self.frequencies)))
-
-    def _wave_weights(self, weights: Array, sd: Array | None) -> Floats:
-        """Return the weights of the cosines `[S, D, q]`, scaled and damped, in 32 bits."""
-        return self._waves(weights, sd).astype(np.float32)
 
     def _waves(self, weights: Array, sd: Array | None) -> Array:
         """Return the weights of the cosines `[S, D, q]`, scaled and damped."""
@@ -207,8 +202,3 @@ class ExactFourier(Fourier):
     """Fourier features whose values on an action grid do not depend on how many points are evaluated together."""
 
     precision: ClassVar[type[np.floating[Any]]] = np.float64
-
-
-def _chunks(count: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, count, CHUNK):
-        yield start, min(start + CHUNK, count)

@@ -17,7 +17,7 @@ from aegis.mechanisms.belief import Belief, build_belief
 from aegis.mechanisms.encoding import Encoder, Scaling, mechanism_rows
 from aegis.mechanisms.fourier import Fourier
 from aegis.mechanisms.model_settings import ModelSettings, Scale, Tuned
-from aegis.mechanisms.normal_inverse_gamma import NIG, PosteriorMoments
+from aegis.mechanisms.normal_inverse_gamma import NIG, SolvedNIG
 from aegis.mechanisms.regression import Regression
 from aegis.mechanisms.reward_models import LevelRewards
 from aegis.problem import AnyArray, Array, Batch, Problem, Rows, augmented_context, concat, subtree_means
@@ -69,17 +69,6 @@ class LengthScaleFit:
     linear: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownMoments(NIG):
-    """A posterior whose moments are known already."""
-
-    at: PosteriorMoments
-
-    def moments(self) -> PosteriorMoments:
-        """Return what is known."""
-        return self.at
-
-
 @dataclass(slots=True)
 class LogEvidence:
     """The log evidence of rows inputs `[n, d]`, targets `[n, q]` by length-scales and precision.
@@ -116,7 +105,12 @@ class LogEvidence:
     def _at(self, place: GridPoint) -> float:
         gram, shift = self._of(place.scales)
         prior = self._prior(place.precision, *shift.shape)
-        state = NIG(gram + prior.precision, shift, self.shape + 0.5 * len(self.targets), prior.square + self._square)
+        state = NIG(
+            precision=gram + prior.precision,
+            shift=shift,
+            shape=self.shape + 0.5 * len(self.targets),
+            square=prior.square + self._square,
+        )
         try:
             return state.log_evidence(prior)
         except ModelError:
@@ -126,7 +120,9 @@ class LogEvidence:
         """Return the prior at a place in PRECISIONS."""
         if precision not in self._priors:
             prior = NIG.prior(size, outputs, PRECISIONS[precision], self.shape, self.rate)
-            self._priors[precision] = _KnownMoments(prior.precision, prior.shift, prior.shape, prior.square, prior.moments())
+            self._priors[precision] = SolvedNIG(
+                precision=prior.precision, shift=prior.shift, shape=prior.shape, square=prior.square, at=prior.moments()
+            )
         return self._priors[precision]
 
     def _of(self, scales: tuple[int, ...]) -> tuple[Array, Array]:
@@ -156,7 +152,7 @@ def best_length_scales(
     """
     thin = slice(None, None, max(1, -(-len(inputs) // COARSE_ROWS)))
     few = replace(base, frequencies=base.frequencies[:, :COARSE_FEATURES], phases=base.phases[:COARSE_FEATURES])
-    coarse = LogEvidence(few, groups, inputs[thin], targets[thin], shape, rate)
+    coarse = LogEvidence(base=few, groups=groups, inputs=inputs[thin], targets=targets[thin], shape=shape, rate=rate)
     middle = len(PRECISIONS) // 2
     equal = [GridPoint((scale,) * len(groups), middle) for scale in range(len(LENGTHSCALES))]
     off = equal[-1]
@@ -164,7 +160,7 @@ def best_length_scales(
     starts = [max(equal, key=coarse), max([off, *pairs], key=coarse)]
     grids = [range(len(LENGTHSCALES))] * len(groups) + [range(len(PRECISIONS))]
     ends = [_climb(coarse, start, lambda place, coordinate: grids[coordinate]) for start in dict.fromkeys(starts)]
-    fine = LogEvidence(base, groups, inputs, targets, shape, rate)
+    fine = LogEvidence(base=base, groups=groups, inputs=inputs, targets=targets, shape=shape, rate=rate)
 
     def near(place: GridPoint, coordinate: int) -> range:
         now = (*place.scales, place.precision)[coordinate]
@@ -176,7 +172,9 @@ def best_length_scales(
     without = max(fine(replace(off, precision=precision)) for precision in range(len(PRECISIONS)))
     linear = base.linear_terms and without >= evidence - waves
     scales = tuple(LENGTHSCALES[place] for place in best.scales)
-    return LengthScaleFit(scales, PRECISIONS[best.precision], evidence, waves + charge, linear)
+    return LengthScaleFit(
+        scales=scales, precision=PRECISIONS[best.precision], evidence=evidence, charge=waves + charge, linear=linear
+    )
 
 
 def _climb(evidence: LogEvidence, start: GridPoint, grid: Callable[[GridPoint, int], range]) -> GridPoint:
@@ -186,9 +184,9 @@ def _climb(evidence: LogEvidence, start: GridPoint, grid: Callable[[GridPoint, i
         before = value
         for coordinate in range(len(start.scales), -1, -1):  # the precision first: its sums are at hand
             for candidate in (best.moved(coordinate, place) for place in grid(best, coordinate)):
-                found = evidence(candidate) if candidate != best else value
-                if found > value + LEAST_GAIN:
-                    best, value = candidate, found
+                candidate_value = evidence(candidate) if candidate != best else value
+                if candidate_value > value + LEAST_GAIN:
+                    best, value = candidate, candidate_value
         if value == before:
             return best
     return best
@@ -205,7 +203,6 @@ def tune(
     settings: ModelSettings,
     scope: Iterable[str] | None = None,
     scalings: Mapping[str, Scaling] | None = None,
-    seed: int = 0,
 ) -> ModelSettings:
     """Return settings whose `tuned` maximises the evidence of prior data; only mechanisms with fourier features are tuned.
 
@@ -214,15 +211,15 @@ def tune(
     if settings.features != "fourier":
         return settings
     plain = replace(settings, lengthscale=1.0, tuned={})
-    belief = build_belief(problem, plain, scope, scalings, seed)
+    belief = build_belief(problem, plain, scope, scalings)
     batch = _join_batches(batches)
-    found: dict[str, Tuned] = {}
+    tuned: dict[str, Tuned] = {}
     for name, mechanism in belief.mechanisms.items():
         if name in problem.mechanisms(scope) and isinstance(mechanism, Regression):
             hyper = _tune_regression(mechanism, *mechanism_rows(problem, batch, name))
             if hyper is not None:
-                found[name] = hyper
-    return replace(settings, tuned=found)
+                tuned[name] = hyper
+    return replace(settings, tuned=tuned)
 
 
 def tune_rewards(
@@ -230,27 +227,26 @@ def tune_rewards(
     batches: Iterable[Batch],
     settings: ModelSettings,
     scalings: Mapping[str, Scaling] | None = None,
-    levels: Iterable[str] | None = None,
 ) -> tuple[LevelRewards, dict[str, Tuned]]:
     """Return reward models before any data, each level's with the hyper-parameters that maximise its evidence of prior data.
 
     The second part says by level what was found; a level that has nothing to tune is not in it.
     """
     plain = replace(settings, lengthscale=1.0, tuned={})
-    start = LevelRewards.prior(problem, plain, scalings, levels)
+    start = LevelRewards.prior(problem, plain, scalings)
     if settings.features != "fourier":
         return start, {}
     batch = _join_batches(batches)
     targets = subtree_means(batch)
     regressions: dict[str, Regression] = {}
-    found: dict[str, Tuned] = {}
+    tuned: dict[str, Tuned] = {}
     for name, regression in start.regressions.items():
         hyper = _tune_regression(regression, augmented_context(problem, batch, name, with_action=True), targets[name])
         if hyper is not None:
-            found[name] = hyper
+            tuned[name] = hyper
         own = plain if hyper is None else replace(plain, tuned={problem.reward.column: hyper})
         regressions[name] = LevelRewards.prior(problem, own, scalings, [name]).regressions[name]
-    return LevelRewards(problem, regressions, {name: regression.prior() for name, regression in regressions.items()}), found
+    return LevelRewards(problem, regressions, {name: regression.prior() for name, regression in regressions.items()}), tuned
 
 
 def _join_batches(batches: Iterable[Batch]) -> Batch:
@@ -265,7 +261,7 @@ def _tune_regression(regression: Regression, rows: Rows, values: AnyArray) -> Tu
     features = regression.features
     if not isinstance(features, Fourier) or not regression.parents:
         return None
-    inputs, targets = _complete_rows(regression, rows, values)
+    inputs, targets = regression.complete_rows(rows, values)
     if not len(targets):
         return None
     spread = slice(None, None, -(-len(targets) // MOST_ROWS))
@@ -274,42 +270,31 @@ def _tune_regression(regression: Regression, rows: Rows, values: AnyArray) -> Tu
     searched = [slice(0, inputs.shape[1])] if shared else groups
     best = best_length_scales(features, searched, inputs[spread], targets[spread], regression.shape, regression.rate)
     scales = best.scales * len(groups) if shared else best.scales
-    return Tuned(_by_name(regression.encoder, scales), best.precision, best.charge, best.linear)
-
-
-def _complete_rows(regression: Regression, rows: Rows, values: AnyArray) -> tuple[Array, Array]:
-    """Return inputs `[n, d]` and targets `[n, q]`, standardised, of the rows in which nothing is missing."""
-    target = regression.target
-    if target.kind == "categorical":
-        targets = regression.encoder.encode(target, values)
-    else:
-        numbers = values if target.kind == "vector" else values[:, None]
-        targets = regression.scaling.forward(np.asarray(numbers, dtype=np.float64))
-    inputs = regression.encoder(rows, (len(targets),))
-    known = np.isfinite(targets).all(axis=1) & np.isfinite(inputs).all(axis=1)
-    return inputs[known], targets[known]
+    return Tuned(
+        lengthscale=_by_name(regression.encoder, scales), precision=best.precision, charge=best.charge, linear=best.linear
+    )
 
 
 def _groups(encoder: Encoder) -> list[slice]:
     """Return the columns with a length-scale of their own: a number, a coordinate of a vector, all indicators of a category."""
-    found: list[slice] = []
+    groups: list[slice] = []
     for parent in encoder.parents:
         block = encoder.block(parent.name)
         steps = [block] if parent.kind == "categorical" else [slice(place, place + 1) for place in range(block.start, block.stop)]
-        found += steps
-    return found
+        groups += steps
+    return groups
 
 
 def _by_name(encoder: Encoder, scales: tuple[float, ...]) -> dict[str, Scale]:
     """Return the length-scales of the groups by input name, one number for each coordinate of a vector."""
-    found: dict[str, Scale] = {}
+    by_name: dict[str, Scale] = {}
     start = 0
     for parent in encoder.parents:
         size = parent.width if parent.kind == "vector" else 1
         own = scales[start : start + size]
-        found[parent.name] = own if parent.kind == "vector" else own[0]
+        by_name[parent.name] = own if parent.kind == "vector" else own[0]
         start += size
-    return found
+    return by_name
 
 
 def select_models(
@@ -338,11 +323,11 @@ def select_models(
 
 
 def _likeliest_model(beliefs: Sequence[Belief], charges: Sequence[Mapping[str, float]], name: str) -> int:
-    found = [
+    evidences = [
         _evidence(belief, name) - owed.get(name, 0.0) if name in belief.mechanisms else -math.inf
         for belief, owed in zip(beliefs, charges, strict=True)
     ]
-    return int(np.argmax(found))
+    return int(np.argmax(evidences))
 
 
 def _evidence(belief: Belief, name: str) -> float:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from aegis.errors import SettingError, check_choice
+from aegis.errors import SettingError, check_choice, whole_number
 from aegis.mechanisms.features import FEATURES
 from aegis.problem import Problem, Variable
 
@@ -18,7 +16,7 @@ Scale = float | Sequence[float]
 class Tuned:
     """Hyper-parameters of one mechanism: length-scale by input name (of a vector, one or one per coordinate), prior precision.
 
-    charge: nats that the evidence of the mechanism owes to the search (see `length_scales.Found`). linear: no input needs waves,
+    charge: nats that the evidence of the mechanism owes to the search (see `LengthScaleFit`). linear: no input needs waves,
     so that a linear regression would do as well.
     """
 
@@ -32,12 +30,31 @@ class Tuned:
 class ModelSettings:
     """How mechanisms are modelled.
 
-    structure: 'factorised' has one mechanism per variable with the graph's parents; 'joint' regresses the reward on all
-    contexts and actions at once, without the outcome; 'cells' keeps a table of the reward by actions. features: a name from
-    FEATURES. precision, shape, rate: the prior. temper: power of the likelihood. count, lengthscale, linear_terms: of fourier
-    features; lengthscale in (standardised) input units, one number, or by input name (a vector may have one per coordinate; an
-    input that is not named has 1). feature_seed: the draw of random features, shared by all runs; None draws anew for each seed.
-    tuned: length-scales and precision by mechanism, which take precedence (see `tune`).
+    Parameters
+    ----------
+    structure
+        `factorised`: one mechanism per variable with the graph's parents. `joint`: the reward is regressed on all contexts and
+        actions at once, without the outcome. `cells`: a table of the reward by actions.
+    features
+        A name from `FEATURES`.
+    precision, shape, rate
+        The prior.
+    temper
+        The power of the likelihood.
+    count, linear_terms
+        Of fourier features: how many, and whether the inputs themselves are features too.
+    lengthscale
+        Of fourier features, in (standardised) input units: one number, or by input name. A vector may have one per coordinate;
+        an input that is not named has 1.
+    feature_seed
+        The draw of random features, shared by all runs; None draws anew for each seed.
+    tuned
+        Length-scales and precision by mechanism, which take precedence (see `tune`).
+
+    Raises
+    ------
+    SettingError
+        If a name is unknown or the count is not a whole number from 1.
     """
 
     structure: str = "factorised"
@@ -55,8 +72,7 @@ class ModelSettings:
     def __post_init__(self) -> None:
         check_choice(self.structure, ("factorised", "joint", "cells"), "structure")
         check_choice(self.features, FEATURES, "feature map")
-        if isinstance(self.count, bool) or not isinstance(self.count, int | np.integer) or self.count < 1:
-            raise SettingError(f"the count of fourier features is a whole number from 1, found {self.count!r}")
+        whole_number("the count of fourier features", self.count)
 
     def check_names(self, problem: Problem) -> None:
         """Raise SettingError if a variable is named that the problem does not have: it would be ignored in silence."""
@@ -64,28 +80,28 @@ class ModelSettings:
         for mechanism, tuned in self.tuned.items():
             check_choice(mechanism, problem.variables, "mechanism with tuned settings")
             named.append(tuned.lengthscale)
-        for name in (name for given in named for name in given):
+        for name in (name for scales in named for name in scales):
             check_choice(name, problem.variables, "input with a length-scale")
 
     def about(self, names: Container[str]) -> ModelSettings:
         """Return the settings without what they say of other variables, for a problem that is a part of a larger one."""
         tuned = {
-            mechanism: replace(found, lengthscale=_kept(found.lengthscale, names))
-            for mechanism, found in self.tuned.items()
+            mechanism: replace(tuning, lengthscale=_named_scales(tuning.lengthscale, names))
+            for mechanism, tuning in self.tuned.items()
             if mechanism in names
         }
-        scale = _kept(self.lengthscale, names) if isinstance(self.lengthscale, Mapping) else self.lengthscale
+        scale = _named_scales(self.lengthscale, names) if isinstance(self.lengthscale, Mapping) else self.lengthscale
         return replace(self, lengthscale=scale, tuned=tuned)
 
     def scales(self, mechanism: str, parents: Sequence[Variable]) -> list[float]:
         """Return the length-scale of each column of a mechanism's inputs."""
-        given = self.tuned[mechanism].lengthscale if mechanism in self.tuned else self.lengthscale
-        each = [given.get(parent.name, 1.0) if isinstance(given, Mapping) else given for parent in parents]
+        lengthscale = self.tuned[mechanism].lengthscale if mechanism in self.tuned else self.lengthscale
+        each = [lengthscale.get(parent.name, 1.0) if isinstance(lengthscale, Mapping) else lengthscale for parent in parents]
         return [scale for parent, own in zip(parents, each, strict=True) for scale in _columns(own, parent)]
 
 
-def _kept(given: Mapping[str, Scale], names: Container[str]) -> dict[str, Scale]:
-    return {name: scale for name, scale in given.items() if name in names}
+def _named_scales(scales: Mapping[str, Scale], names: Container[str]) -> dict[str, Scale]:
+    return {name: scale for name, scale in scales.items() if name in names}
 
 
 def _columns(scale: Scale, parent: Variable) -> list[float]:

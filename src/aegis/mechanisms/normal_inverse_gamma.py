@@ -13,11 +13,13 @@ import numpy as np
 import scipy.linalg as sla
 from scipy.special import digamma, gammaln
 
-from aegis.errors import ModelError, SettingError
+from aegis.errors import ModelError, finite_number
 from aegis.problem import Array
 
 # Below this share of what it is subtracted from, a difference holds hardly a digit that is not round-off.
 ROUND_OFF = 1e-14
+
+AnyShape = float | Array  # of one law, or of several
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,12 @@ class NIG:
     def prior(cls, size: int, outputs: int = 1, precision: float = 0.1, shape: float = 2.0, rate: float = 1.0) -> NIG:
         """Return the prior with mean 0 and P = precision * I; defaults as in the paper (App. Environment Parameters)."""
         check_prior(precision, shape, rate)
-        return cls(precision * np.eye(size), np.zeros((size, outputs)), float(shape), np.full(outputs, 2.0 * rate))
+        return cls(
+            precision=precision * np.eye(size),
+            shift=np.zeros((size, outputs)),
+            shape=float(shape),
+            square=np.full(outputs, 2.0 * rate),
+        )
 
     def arrays(self) -> dict[str, Array]:
         """Return the natural parameters as arrays, for saving."""
@@ -62,7 +69,7 @@ class NIG:
 
         Raises ModelError, and leaves this state as it was, if the sums are not finite.
         """
-        with np.errstate(over="ignore", invalid="ignore"):  # looked at right below
+        with np.errstate(over="ignore", invalid="ignore"):  # checked right below
             precision = features.T @ features
             if temper != 1.0:
                 precision *= temper
@@ -70,7 +77,7 @@ class NIG:
             shift = self.shift + temper * (features.T @ targets)
             square = self.square + temper * np.square(targets).sum(axis=0)
         check_finite_sums(precision, shift, square)
-        return NIG(precision, shift, self.shape + 0.5 * temper * features.shape[0], square)
+        return NIG(precision=precision, shift=shift, shape=self.shape + 0.5 * temper * features.shape[0], square=square)
 
     def moments(self) -> PosteriorMoments:
         """Solve for mean and rate; raises ModelError if precision or rate are not positive by more than round-off."""
@@ -80,7 +87,7 @@ class NIG:
         mean, _ = sla.lapack.dtrtrs(factor, half, lower=True, trans=1)
         rate = 0.5 * (self.square - np.einsum("dq,dq->q", half, half))
         _check_rate(rate, self.square)
-        return PosteriorMoments(factor, mean, self.shape, rate)
+        return PosteriorMoments(factor=factor, mean=mean, shape=self.shape, rate=rate)
 
     def draw(self, rng: np.random.Generator, count: int) -> Draw:
         """Return `count` joint draws of weights and noise."""
@@ -132,14 +139,7 @@ class NIG:
         apart = q.factor.T @ (p.mean - q.mean)
         distance = np.einsum("dq,dq->q", apart, apart)
         gaussian = 0.5 * (log_det + np.square(ratio).sum() - size + (p.shape / p.rate) * distance)
-        gamma = (
-            (p.shape - q.shape) * digamma(p.shape)
-            - gammaln(p.shape)
-            + gammaln(q.shape)
-            + q.shape * np.log(p.rate / q.rate)
-            + p.shape * (q.rate - p.rate) / p.rate
-        )
-        return float(np.sum(gaussian + gamma))
+        return float(np.sum(gaussian + gamma_divergence(p.shape, p.rate, q.shape, q.rate)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +151,17 @@ class SolvedNIG(NIG):
     def moments(self) -> PosteriorMoments:
         """Return what is known."""
         return self.at
+
+
+def gamma_divergence(shape: AnyShape, rate: Array, other_shape: AnyShape, other_rate: Array) -> Array:
+    """Return KL between two inverse-gamma laws, elementwise, in nats."""
+    return np.asarray(
+        (shape - other_shape) * digamma(shape)
+        - gammaln(shape)
+        + gammaln(other_shape)
+        + other_shape * np.log(rate / other_rate)
+        + shape * (other_rate - rate) / rate
+    )
 
 
 def solve_moments(precision: Array, shift: Array, shape: Sequence[float], square: Array) -> list[PosteriorMoments]:
@@ -207,11 +218,4 @@ def check_finite_sums(precision: Array, shift: Array, square: Array) -> None:
 def check_prior(precision: float, shape: float, rate: float) -> None:
     """Raise SettingError unless all three are finite and above 0."""
     for name, value in (("precision", precision), ("shape", shape), ("rate", rate)):
-        if not (np.isfinite(value) and value > 0):
-            raise SettingError(f"prior {name} is a finite number above 0, found {value}")
-
-
-def check_tempering(temper: float) -> None:
-    """Raise SettingError unless the power of the likelihood is finite and above 0."""
-    if not (np.isfinite(temper) and temper > 0):
-        raise SettingError(f"tempering is a finite number above 0, found {temper}")
+        finite_number(f"prior {name}", value, above=0.0)

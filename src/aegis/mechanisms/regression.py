@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aegis.errors import SettingError
+from aegis.errors import SettingError, finite_number
 from aegis.mechanisms.base import FeatureMap
 from aegis.mechanisms.encoding import Encoder, Scaling
-from aegis.mechanisms.normal_inverse_gamma import NIG, Draw, check_tempering
+from aegis.mechanisms.normal_inverse_gamma import NIG, Draw
 from aegis.problem import AnyArray, Array, Rows, Variable
 
 
@@ -32,7 +32,7 @@ class Regression:
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        check_tempering(self.temper)
+        finite_number("tempering", self.temper, above=0.0)
         if self.scaling.scale.shape != (self.target.width,):
             raise SettingError(
                 f"the scaling of '{self.target.name}' has {self.scaling.scale.size} numbers, expected {self.target.width}"
@@ -45,7 +45,7 @@ class Regression:
 
     @property
     def affine(self) -> bool:
-        """Say whether the mean is affine in every parent: affine features, and no clipping to the simplex."""
+        """Return whether the mean is affine in every parent: affine features, and no clipping to the simplex."""
         return self.features.affine and self.target.kind != "categorical"
 
     def prior(self) -> NIG:
@@ -54,12 +54,15 @@ class Regression:
 
     def update(self, state: NIG, rows: Rows, values: AnyArray) -> NIG:
         """Return the state after n rows; rows in which the target or a parent is missing (nan, code -1) are left out."""
+        inputs, targets = self.complete_rows(rows, values)
+        return state.update(self.features(inputs), targets, self.temper)
+
+    def complete_rows(self, rows: Rows, values: AnyArray) -> tuple[Array, Array]:
+        """Return inputs `[n, d]` and targets `[n, q]`, standardised, of the rows in which nothing is missing."""
         targets = self._targets(values)
         inputs = self.encoder(rows, (len(targets),))
         missing = np.isnan(targets).any(axis=1) | np.isnan(inputs).any(axis=1)
-        if missing.any():
-            inputs, targets = inputs[~missing], targets[~missing]
-        return state.update(self.features(inputs), targets, self.temper)
+        return (inputs[~missing], targets[~missing]) if missing.any() else (inputs, targets)
 
     def draw(self, state: NIG, rng: np.random.Generator, count: int) -> RegressionDraw:
         """Return `count` draws."""
@@ -84,7 +87,7 @@ class Regression:
 
     def restore(self, arrays: Mapping[str, Array]) -> NIG:
         """Return a saved state."""
-        return NIG(arrays["precision"], arrays["shift"], float(arrays["shape"]), arrays["square"])
+        return NIG(precision=arrays["precision"], shift=arrays["shift"], shape=float(arrays["shape"]), square=arrays["square"])
 
     def _targets(self, values: AnyArray) -> Array:
         if self.target.kind == "categorical":
@@ -150,9 +153,9 @@ def to_target_units(weights: Array, scale: Array, centre: Array, intercept: int)
 
     Scaling a few weights instead of all predictions saves two passes over the latter.
     """
-    found = weights * scale
-    found[:, intercept] += centre
-    return found
+    scaled = weights * scale
+    scaled[:, intercept] += centre
+    return scaled
 
 
 def simplex(raw: Array) -> Array:

@@ -29,6 +29,13 @@ class LevelRewards:
     """Posteriors of one Normal-Inverse-Gamma regression per level, by level name; predictions are in logged units.
 
     The inputs of a level are its augmented context and its own action. Updating returns a new object.
+
+    Parameters
+    ----------
+    problem
+        The problem whose rewards are predicted.
+    regressions, states
+        Regression and posterior of each level. `LevelRewards.prior` makes both.
     """
 
     kind: ClassVar[str] = "level_rewards"
@@ -62,7 +69,7 @@ class LevelRewards:
     ) -> tuple[LevelRewards, dict[str, int]]:
         """Return for each level the candidate's model with the largest evidence, and which candidate that was.
 
-        The candidates are of one problem and have seen the same data. charges: as in `select`, by level.
+        The candidates are of one problem and have seen the same data. charges: as in `select_models`, by level.
         """
         if not candidates:
             raise SettingError("there are no reward models to choose from; give at least one")
@@ -95,15 +102,15 @@ class LevelRewards:
             regression = replace(regression, features=regression.features.exact)
         function = regression.point(self.states[level])
         values = actions.as_rows(np.arange(actions.count, dtype=np.int32))
-        rows = {name: found[None] for name, found in augmented_context(self.problem, batch, level).items()}
+        rows = {name: predictions[None] for name, predictions in augmented_context(self.problem, batch, level).items()}
         count = len(batch.levels[level])
         step = max(1, BLOCK // (actions.count * regression.features.size))
-        found = np.empty((count, actions.count))
+        predictions = np.empty((count, actions.count))
         for start in range(0, count, step):
             stop = min(start + step, count)
             part = {name: column[:, start:stop] for name, column in rows.items()}
-            found[start:stop] = function.mean_each(part, stop - start, actions.column, values)[0, :, :, 0]
-        return found
+            predictions[start:stop] = function.mean_each(part, stop - start, actions.column, values)[0, :, :, 0]
+        return predictions
 
     def state(self) -> State:
         """Return regressions and posteriors."""
@@ -113,8 +120,8 @@ class LevelRewards:
     @classmethod
     def restore(cls, state: State, problem: Problem) -> LevelRewards:
         """Build the models from their state."""
-        found = unpack_value(Packed(state.setting("models"), dict(state.arrays)), MECHANISM_CLASSES, problem)
-        regressions, states = found.get("regressions", {}), found.get("states", {})
+        parts = unpack_value(Packed(state.setting("models"), dict(state.arrays)), MECHANISM_CLASSES, problem)
+        regressions, states = parts.get("regressions", {}), parts.get("states", {})
         if not regressions or set(regressions) != set(states) or not set(regressions) <= set(problem.names):
             raise PolicyError(
                 f"stored reward models do not fit the levels {', '.join(problem.names)}; found {sorted(regressions)}"
@@ -137,7 +144,7 @@ def _regression(problem: Problem, level: str, settings: ModelSettings, scalings:
     )
     cut = Problem(levels, Reward(problem.reward.column))
     known = {name: scaling for name, scaling in scalings.items() if name in cut.variables}
-    found = build_belief(cut, settings.about(cut.variables), None, known).mechanisms[problem.reward.column]
-    if not isinstance(found, Regression):
-        raise ModelError(f"level '{level}': a reward model is a regression, found a {type(found).__name__}")
-    return found
+    mechanism = build_belief(cut, settings.about(cut.variables), None, known).mechanisms[problem.reward.column]
+    if not isinstance(mechanism, Regression):
+        raise ModelError(f"level '{level}': a reward model is a regression, found a {type(mechanism).__name__}")
+    return mechanism

@@ -40,20 +40,20 @@ class FeatureStack:
     def evaluate(self, inputs: Array, weights: Array, sd: Array | None = None) -> Array:
         """Return features . weights, `[G * times, n, q]`, for inputs `[G * times, n, d]`; see `FeatureMap.evaluate`."""
         times = len(weights) // len(self.maps)
-        found = np.empty((len(weights), inputs.shape[1], weights.shape[-1]))
+        values = np.empty((len(weights), inputs.shape[1], weights.shape[-1]))
         for run, own in enumerate(self.maps):
             part = slice(run * times, (run + 1) * times)
-            found[part] = own.evaluate(inputs[part], weights[part], None if sd is None else sd[part])
-        return found
+            values[part] = own.evaluate(inputs[part], weights[part], None if sd is None else sd[part])
+        return values
 
     def evaluate_each(self, inputs: Array, block: slice, grids: Array, weights: Array) -> Array:
         """Return `[G * times, n, A, q]`, the inputs of `block` replaced by each row of the run's grid `[G, A, k]` in turn."""
         times = len(weights) // len(self.maps)
-        found = np.empty((len(weights), inputs.shape[1], grids.shape[1], weights.shape[-1]))
+        values = np.empty((len(weights), inputs.shape[1], grids.shape[1], weights.shape[-1]))
         for run, own in enumerate(self.maps):
             part = slice(run * times, (run + 1) * times)
-            found[part] = own.evaluate_each(inputs[part], block, grids[run], weights[part])
-        return found
+            values[part] = own.evaluate_each(inputs[part], block, grids[run], weights[part])
+        return values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,8 +69,8 @@ class FourierStack(FeatureStack):
     @classmethod
     def of(cls, maps: Sequence[Fourier]) -> FourierStack:
         """Stack the maps; angles `[G, d + 1, D]` are frequencies and phases in 32 bits."""
-        frequencies = np.stack([found.frequencies for found in maps])
-        phases = np.stack([found.phases for found in maps])[:, None]
+        frequencies = np.stack([fourier.frequencies for fourier in maps])
+        phases = np.stack([fourier.phases for fourier in maps])[:, None]
         angles = np.concatenate([frequencies, phases], axis=1).astype(np.float32)
         return cls(tuple(maps), Fourier(frequencies, phases, maps[0].linear_terms), angles)
 
@@ -94,14 +94,14 @@ class FourierStack(FeatureStack):
         wave = self._wave(weights, sd, times)
         extended = np.ones((particles, count, width + 1), dtype=np.float32)
         extended[..., :width] = inputs
-        found = np.empty((particles, count, weights.shape[-1]))
+        values = np.empty((particles, count, weights.shape[-1]))
         cosines = np.empty((count, size), dtype=np.float32)
         for particle in range(particles):
             np.matmul(extended[particle], self.angles[particle // times], out=cosines)
             np.cos(cosines, out=cosines)
-            found[particle] = cosines @ wave[particle]
-        found += self.all.affine_part(inputs, weights)
-        return found
+            values[particle] = cosines @ wave[particle]
+        values += self.all.affine_part(inputs, weights)
+        return values
 
     def evaluate_each(self, inputs: Array, block: slice, grids: Array, weights: Array) -> Array:
         """Return `[G * times, n, A, q]` by the angle sums of `Fourier.evaluate_each`; the inputs of `block` are 0."""
@@ -111,20 +111,20 @@ class FourierStack(FeatureStack):
         wave = self._wave(weights, None, 1)
         v = (grids @ every.frequencies[:, block]).astype(np.float32)
         cos_v, sin_v = np.cos(v).swapaxes(1, 2), np.sin(v).swapaxes(1, 2)
-        found = np.empty((runs, count, grids.shape[1], weights.shape[-1]))
+        values = np.empty((runs, count, grids.shape[1], weights.shape[-1]))
         step = max(1, ANGLES // max(1, count * every.count))
         for part in (slice(start, start + step) for start in range(0, runs, step)):
             u = (inputs[part] @ every.frequencies[part] + every.phases[part]).astype(np.float32)
             cos_u, sin_u = np.cos(u), np.sin(u)
             for q in range(weights.shape[-1]):
                 scale = wave[part, None, :, q]
-                found[part, ..., q] = (cos_u * scale) @ cos_v[part] - (sin_u * scale) @ sin_v[part]
+                values[part, ..., q] = (cos_u * scale) @ cos_v[part] - (sin_u * scale) @ sin_v[part]
         affine = every.affine_part(inputs, weights)[:, :, None, :]
         if every.linear_terms:
             first = every.count + 1
             affine = affine + (grids @ weights[:, first + block.start : first + block.stop])[:, None]
-        found += affine
-        return found
+        values += affine
+        return values
 
     def _wave(self, weights: Array, sd: Array | None, times: int) -> Floats:
         """Return the weights of the cosines `[G * times, D, q]`, scaled and damped, as `Fourier` does for one run."""
@@ -140,7 +140,7 @@ class FourierStack(FeatureStack):
 
 def stack_features(maps: Sequence[FeatureMap]) -> FeatureStack:
     """Return the maps of G runs, stacked."""
-    random = [found for found in maps if isinstance(found, Fourier)]
+    random = [features for features in maps if isinstance(features, Fourier)]
     return FourierStack.of(random) if random else FeatureStack(tuple(maps))
 
 
@@ -149,7 +149,7 @@ class StackedNIG:
     """Natural parameters of G posteriors: precision `[G, D, D]`, shift `[G, D, q]`, shape `[G]`, square `[G, q]`.
 
     spare: memory for the next precision. An update takes it over and leaves its own precision to the one after it, because
-    fresh megabytes in every episode cost as much as the sums; whoever keeps a state for longer than an update copies it.
+    fresh megabytes in every episode cost as much as the sums. Copy a state that must live longer than one update.
     """
 
     precision: Array
@@ -163,11 +163,11 @@ class StackedNIG:
         """Return copies of the states, stacked."""
         precision = np.stack([state.precision for state in states])
         return cls(
-            precision,
-            np.stack([state.shift for state in states]),
-            np.array([state.shape for state in states]),
-            np.stack([state.square for state in states]),
-            np.empty_like(precision),
+            precision=precision,
+            shift=np.stack([state.shift for state in states]),
+            shape=np.array([state.shape for state in states]),
+            square=np.stack([state.square for state in states]),
+            spare=np.empty_like(precision),
         )
 
     def each(self) -> list[NIG]:
@@ -177,13 +177,13 @@ class StackedNIG:
     def solved(self) -> list[SolvedNIG]:
         """Return the G states as `each` does, their moments known; raises ModelError as `NIG.moments` does."""
         shape = self.shape.tolist()
-        found = solve_moments(self.precision, self.shift, shape, self.square)
-        return list(map(SolvedNIG, self.precision, self.shift, shape, self.square, found))
+        moments = solve_moments(self.precision, self.shift, shape, self.square)
+        return list(map(SolvedNIG, self.precision, self.shift, shape, self.square, moments))
 
     def update(self, features: Array, targets: Array, temper: float) -> StackedNIG:
         """Return the posteriors after rows features `[G, n, D]`, targets `[G, n, q]`: `NIG.update` of each run."""
         across = features.swapaxes(1, 2)
-        with np.errstate(over="ignore", invalid="ignore"):  # looked at right below
+        with np.errstate(over="ignore", invalid="ignore"):  # checked right below
             precision = np.matmul(across, features, out=self.spare)
             if temper != 1.0:
                 precision *= temper
@@ -191,7 +191,13 @@ class StackedNIG:
             shift = self.shift + temper * (across @ targets)
             square = self.square + temper * np.square(targets).sum(axis=1)
         check_finite_sums(precision, shift, square)
-        return StackedNIG(precision, shift, self.shape + 0.5 * temper * features.shape[1], square, self.precision)
+        return StackedNIG(
+            precision=precision,
+            shift=shift,
+            shape=self.shape + 0.5 * temper * features.shape[1],
+            square=square,
+            spare=self.precision,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +223,13 @@ class StackedRegression:
             )
         inputs = [spec.encoder.standardised() for spec in specs]
         return cls(
-            tuple(specs),
-            Encoder(first.encoder.parents),
-            stack_features([spec.features for spec in specs]),
-            np.stack([scaling.centre for scaling in inputs])[:, None],
-            np.stack([scaling.scale for scaling in inputs])[:, None],
-            np.stack([spec.scaling.centre for spec in specs])[:, None],
-            np.stack([spec.scaling.scale for spec in specs])[:, None],
+            specs=tuple(specs),
+            plain=Encoder(first.encoder.parents),
+            features=stack_features([spec.features for spec in specs]),
+            centre=np.stack([scaling.centre for scaling in inputs])[:, None],
+            scale=np.stack([scaling.scale for scaling in inputs])[:, None],
+            target_centre=np.stack([spec.scaling.centre for spec in specs])[:, None],
+            target_scale=np.stack([spec.scaling.scale for spec in specs])[:, None],
         )
 
     def part(self, start: int, stop: int) -> StackedRegression:
@@ -234,30 +240,30 @@ class StackedRegression:
 
     def inputs(self, rows: Mapping[str, AnyArray], count: int, times: int = 1, skip: str | None = None) -> Array:
         """Return inputs `[G * times, n, d]` of rows `[1 or G * times, n]`, standardised as each run does it."""
-        found = np.empty((len(self.specs) * times, count, self.plain.width))
+        inputs = np.empty((len(self.specs) * times, count, self.plain.width))
         centre, scale = repeat_per_draw(self.centre, times), repeat_per_draw(self.scale, times)
         start = 0
         for parent in self.plain.parents:
             block = slice(start, start + parent.width)
             start += parent.width
             if parent.name == skip:
-                found[..., block] = 0.0
+                inputs[..., block] = 0.0
             else:
-                own = np.subtract(self.plain.encode(parent, rows[parent.name]), centre[..., block], out=found[..., block])
+                own = np.subtract(self.plain.encode(parent, rows[parent.name]), centre[..., block], out=inputs[..., block])
                 own /= scale[..., block]
-        return found
+        return inputs
 
     def update(self, states: StackedNIG, rows: Rows, values: AnyArray) -> StackedNIG:
         """Return the states after n rows of each run: rows `[G * n]`, the runs one after the other."""
         runs = len(self.specs)
-        apart = {name: found.reshape(runs, -1, *found.shape[1:]) for name, found in rows.items()}
+        apart = {name: column.reshape(runs, -1, *column.shape[1:]) for name, column in rows.items()}
         values = values.reshape(runs, -1, *values.shape[1:])
         targets = (self.plain.encode(self.specs[0].target, values) - self.target_centre) / self.target_scale
         inputs = self.inputs(apart, targets.shape[1])
         if np.isnan(targets).any() or np.isnan(inputs).any():  # every run leaves out other rows
             each = zip(self.specs, states.each(), values, range(runs), strict=True)
             return StackedNIG.of(
-                [spec.update(state, {name: found[g] for name, found in apart.items()}, own) for spec, state, own, g in each]
+                [spec.update(state, {name: column[g] for name, column in apart.items()}, own) for spec, state, own, g in each]
             )
         return states.update(self.features(inputs), targets, self.specs[0].temper)
 
@@ -265,9 +271,11 @@ class StackedRegression:
         """Stack what the G runs drew, the same number each."""
         times = len(drawn[0].drawn.sd)
         scale, centre = repeat_per_draw(self.target_scale, times), repeat_per_draw(self.target_centre, times)
-        weights = np.concatenate([found.drawn.weights for found in drawn])
-        sd = np.concatenate([found.drawn.sd for found in drawn]) * scale[:, 0]
-        return StackedDraw(self, to_target_units(weights, scale, centre[:, 0], self.specs[0].features.intercept), sd, times)
+        weights = np.concatenate([draw.drawn.weights for draw in drawn])
+        sd = np.concatenate([draw.drawn.sd for draw in drawn]) * scale[:, 0]
+        return StackedDraw(
+            spec=self, weights=to_target_units(weights, scale, centre[:, 0], self.specs[0].features.intercept), sd=sd, times=times
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +299,7 @@ class StackedDraw:
     def part(self, start: int, stop: int) -> StackedDraw:
         """Return the draws of the runs from `start` up to, not including, `stop`."""
         own = slice(start * self.times, stop * self.times)
-        return StackedDraw(self.spec.part(start, stop), self.weights[own], self.sd[own], self.times)
+        return StackedDraw(spec=self.spec.part(start, stop), weights=self.weights[own], sd=self.sd[own], times=self.times)
 
     def mean(self, rows: Rows, count: int, noisy: Mapping[str, Array] | None = None) -> Array:
         """Return conditional means `[G * times, n, q]`."""
@@ -327,14 +335,14 @@ def repeat_per_draw(values: Array, times: int) -> Array:
 
 
 def _shape(spec: Regression) -> tuple[object, ...]:
-    """Return all that runs of the same kind have in common."""
+    """Return what runs of the same kind have in common."""
     features = (type(spec.features), spec.features.size)
     return spec.target, spec.encoder.parents, spec.temper, spec.precision, spec.shape, spec.rate, features
 
 
 @dataclass(frozen=True, slots=True)
 class StackedBelief:
-    """G beliefs over the same mechanisms. shared: the first one, for all that they have in common."""
+    """G beliefs over the same mechanisms. shared: the first one, for what they have in common."""
 
     shared: Belief
     members: tuple[Belief, ...]
@@ -351,14 +359,14 @@ class StackedBelief:
             if not len(specs) == len(own) == len(beliefs):
                 return None
             stacks[name], states[name] = StackedRegression.of(specs), StackedNIG.of(own)
-        return cls(beliefs[0], tuple(beliefs), stacks, states)
+        return cls(shared=beliefs[0], members=tuple(beliefs), stacks=stacks, states=states)
 
     def update(self, batch: Batch) -> StackedBelief:
         """Return the beliefs after one episode of each run: the g-th of the batch is the g-th's."""
         if not all(has_equal_counts(batch, level) for level in batch.levels):
             each = [own.update(batch.take_episodes([g])) for g, own in enumerate(self.beliefs())]
-            found = {name: StackedNIG.of([own.states[name] for own in each]) for name in self.stacks}  # type: ignore[misc]
-            return replace(self, states=found)
+            states = {name: StackedNIG.of([own.states[name] for own in each]) for name in self.stacks}  # type: ignore[misc]
+            return replace(self, states=states)
         rows = self.shared.rows(batch)
         return replace(self, states={name: stack.update(self.states[name], *rows[name]) for name, stack in self.stacks.items()})
 
@@ -371,14 +379,11 @@ class StackedBelief:
         return self._apart({name: states.solved() for name, states in self.states.items()})
 
     def _apart(self, each: Mapping[str, Sequence[NIG]]) -> list[Belief]:
-        return [
-            Belief(own.problem, own.mechanisms, own.prior, {name: states[g] for name, states in each.items()})
-            for g, own in enumerate(self.members)
-        ]
+        return [replace(own, states={name: states[g] for name, states in each.items()}) for g, own in enumerate(self.members)]
 
 
 def has_equal_counts(batch: Batch, level: str) -> bool:
-    """Say whether every episode of a batch has the same number of decisions at `level`."""
+    """Return whether every episode of a batch has the same number of decisions at `level`."""
     episodes: AnyArray = np.arange(len(batch))
     owner = episodes
     for name, table in batch.levels.items():

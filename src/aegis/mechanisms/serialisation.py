@@ -45,7 +45,7 @@ class Packed:
 def pack_value(value: object, classes: Classes) -> Packed:
     """Take a value apart; raises PolicyError for a class that is not in the table.
 
-    Every field of a dataclass is kept, also those it computes for itself. The problem is not kept: whoever unpacks has it.
+    Every field of a dataclass is kept, also those it computes for itself. The problem is not kept: `unpack_value` receives it.
     """
     packed = Packed(None)
     return Packed(_pack(value, "", classes, packed), packed.arrays, packed.members)
@@ -112,14 +112,14 @@ def _unpack(tree: Any, classes: Classes, packed: Packed, problem: Problem) -> An
     return _build(classes[content], {name: _unpack(item, classes, packed, problem) for name, item in rest[0][1].items()})
 
 
-def _build(made: type, given: dict[str, Any]) -> Any:
+def _build(kind: type, values: dict[str, Any]) -> Any:
     """Build through the constructor, so that everything is checked; fields it computes get the values that were stored."""
-    known = {part.name: part for part in fields(made)}
-    unknown = sorted(set(given) - set(known))
+    known = {part.name: part for part in fields(kind)}
+    unknown = sorted(set(values) - set(known))
     if unknown:
-        raise PolicyError(f"a stored {made.__name__} has {', '.join(unknown)}, which this version does not know; update AEGIS")
-    built = made(**{name: value for name, value in given.items() if known[name].init})
-    for name, value in given.items():
+        raise PolicyError(f"a stored {kind.__name__} has {', '.join(unknown)}, which this version does not know; update AEGIS")
+    built = kind(**{name: value for name, value in values.items() if known[name].init})
+    for name, value in values.items():
         if not known[name].init:
             object.__setattr__(built, name, value)
     return built

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from aegis.planning.base import Choice, EachDraw, OneParticle, Rule, best_actions, check_count, mask_closed
+from aegis.planning.base import Choice, EachDraw, OneParticle, Rule, best_actions, mask_closed
 from aegis.planning.composite_rules import BernoulliMix, ByLevel
 from aegis.planning.information_rules import DOptimal, Ids, Information, TopK
 from aegis.planning.integration import COARSE, FINE, MOST_FINE, Integration, default_integration
@@ -57,7 +57,6 @@ __all__ = [
     "TopK",
     "Ucb",
     "best_actions",
-    "check_count",
     "default_integration",
     "load_policy",
     "load_rewards",

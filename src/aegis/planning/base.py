@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.random import Generator
 
-from aegis.errors import SettingError
 from aegis.mechanisms import Belief, Theta
 from aegis.planning.states import States
-from aegis.problem import Array, Ints
+from aegis.problem import Array, Bools, Ints
 
 Values = Callable[[], Array]
-Mask = npt.NDArray[np.bool_]
 
 
 class Choice(Protocol):
@@ -35,7 +33,7 @@ class Choice(Protocol):
 
     @property
     def plays(self) -> Ints:
-        """Return which draw of theta each particle acts under, `[S']`; -1 if it acts under none of them.
+        """Return which draw of theta each particle acts under, `[S']`; -1 if it acts under no draw.
 
         All draws have the same chance of being played.
         """
@@ -45,7 +43,7 @@ class Choice(Protocol):
         """Return what decides at `level`: itself, unless rules differ by level. Its theta is what that level plans with."""
         ...
 
-    def probabilities(self, level: str, states: States, values: Values, allowed: Mask) -> Array:
+    def probabilities(self, level: str, states: States, values: Values, allowed: Bools) -> Array:
         """Return each particle's distribution over the actions, `[S', n, A]`; 0 where `allowed` `[n, A]` is false.
 
         states: what the n decisions look at. values: planned values `[S, n, A]` under theta, larger is better; called only if
@@ -63,12 +61,7 @@ class Rule(Protocol):
         ...
 
     def prepare(
-        self,
-        belief: Belief,
-        rng: np.random.Generator,
-        episode: int,
-        scope: Iterable[str] | None = None,
-        theta: Theta | None = None,
+        self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
     ) -> Choice:
         """Return the choice for one episode, counted from 0, from the belief before it.
 
@@ -124,12 +117,6 @@ def best_actions(values: Array) -> Array:
     return (np.argmax(values, axis=-1)[..., None] == np.arange(values.shape[-1])).astype(np.float64)
 
 
-def mask_closed(values: Array, allowed: Mask) -> Array:
+def mask_closed(values: Array, allowed: Bools) -> Array:
     """Return values `[..., n, A]` with -inf at actions that are not allowed."""
     return np.where(allowed, values, -np.inf)
-
-
-def check_count(value: object, what: str) -> None:
-    """Raise SettingError unless a setting is a whole number from 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise SettingError(f"{what} is a whole number from 1, found {value!r}")

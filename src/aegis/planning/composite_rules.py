@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
+from aegis.errors import finite_number, whole_number
 from aegis.mechanisms import Belief, Theta
-from aegis.planning.base import Choice, Mask, Rule, Values, check_count
-from aegis.planning.information_rules import DOptimalChoice, Information, check_samples
+from aegis.planning.base import Choice, Rule, Values
+from aegis.planning.information_rules import DOptimalChoice, Information
 from aegis.planning.states import States
 from aegis.planning.value_rules import ThompsonChoice
-from aegis.policies import checked_number
-from aegis.problem import AnyArray, Array, Ints
+from aegis.problem import AnyArray, Array, Bools, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class MixChoice:
         """Return itself."""
         return self
 
-    def probabilities(self, level: str, states: States, values: Values, allowed: Mask) -> Array:
+    def probabilities(self, level: str, states: States, values: Values, allowed: Bools) -> Array:
         """Return one-hot distributions `[1 + S, n, A]`."""
         parts = [choice.probabilities(level, states, values, allowed) for choice in (self.exploring, self.acting)]
         return np.concatenate(parts)
@@ -64,17 +65,12 @@ class BernoulliMix:
     samples: float = 1.0
 
     def __post_init__(self) -> None:
-        checked_number(self.p, "mix: 'p'", 0.0, 1.0)
-        check_count(self.particles, "mix: 'particles'")
-        check_samples(self.samples, "mix")
+        finite_number("mix: 'p'", self.p, 0.0, 1.0)
+        whole_number("mix: 'particles'", self.particles)
+        finite_number("mix: 'samples'", self.samples, above=0.0)
 
     def prepare(
-        self,
-        belief: Belief,
-        rng: np.random.Generator,
-        episode: int,
-        scope: Iterable[str] | None = None,
-        theta: Theta | None = None,
+        self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
     ) -> MixChoice:
         """Return the choice with `particles` posterior draws, or with those given."""
         drawn = belief.draw(rng, self.particles) if theta is None else theta
@@ -111,7 +107,7 @@ class ByLevelChoice:
         """Return the choice that decides at `level`."""
         return self.inner.at(level) if level == self.innermost else self.outer.at(level)
 
-    def probabilities(self, level: str, states: States, values: Values, allowed: Mask) -> Array:
+    def probabilities(self, level: str, states: States, values: Values, allowed: Bools) -> Array:
         """Return `[S', n, A]`."""
         side, choice = (1, self.inner) if level == self.innermost else (0, self.outer)
         return choice.probabilities(level, states, values, allowed)[self.members[:, side]]
@@ -134,12 +130,7 @@ class ByLevel:
         return max(self.outer.particles, self.inner.particles)
 
     def prepare(
-        self,
-        belief: Belief,
-        rng: np.random.Generator,
-        episode: int,
-        scope: Iterable[str] | None = None,
-        theta: Theta | None = None,
+        self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
     ) -> Choice:
         """Return the choices of both rules, their particles paired; of one of them if the other has no level in the scope."""
         innermost = belief.problem.innermost.name
@@ -152,7 +143,7 @@ class ByLevel:
             theta = belief.draw(rng, self.particles)
         outer, inner = (rule.prepare(belief, rng, episode, controlled, theta) for rule in (self.outer, self.inner))
         members, weights = particle_pairs(outer, inner)
-        return ByLevelChoice(outer, inner, innermost, members, weights)
+        return ByLevelChoice(outer=outer, inner=inner, innermost=innermost, members=members, weights=weights)
 
 
 def particle_pairs(outer: Choice, inner: Choice) -> tuple[AnyArray, Array]:

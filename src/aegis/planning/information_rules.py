@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.random import Generator
 
-from aegis.errors import ModelError, PolicyError, SettingError
+from aegis.errors import ModelError, PolicyError, finite_number, whole_number
 from aegis.mechanisms import Belief, Theta
-from aegis.planning.base import EachDraw, Mask, OneParticle, Values, best_actions, check_count, mask_closed
+from aegis.planning.base import EachDraw, OneParticle, Values, best_actions, mask_closed
 from aegis.planning.integration import Integration
-from aegis.planning.states import States
-from aegis.policies import checked_number, one_hot
-from aegis.problem import AnyArray, Array, Level
+from aegis.planning.states import States, flatten_particles
+from aegis.policies import one_hot
+from aegis.problem import Array, Bools, Level
 
 # The logarithm is smooth in the parents it is averaged over, so that a short rule does.
 INFORMATION_INTEGRATION = Integration(nodes=16, samples=128)
@@ -55,8 +56,8 @@ class Information:
         parts = []
         for start in range(0, max(1, states.count), rows):
             wide = states.part(start, start + rows).each_action(problem, level)
-            told = self._results(wide) if child is None else self._contexts(level, child, wide, ahead)
-            parts.append(told.reshape(len(told), -1, actions))
+            gains = self._results(wide) if child is None else self._contexts(level, child, wide, ahead)
+            parts.append(gains.reshape(len(gains), -1, actions))
         scores = np.concatenate(parts, axis=1)
         unknown = ~np.isfinite(scores).all(axis=(0, 2))
         if unknown.any():
@@ -105,7 +106,7 @@ class Information:
         """Return `[1 or S, n]`: the log-determinant gained by one mechanism, all coordinates of its target together."""
         rows = states.only(self.belief.mechanisms[name].parents).rows
         particles = max((values.shape[0] for values in rows.values()), default=1)
-        flat = {key: _flat(values, particles) for key, values in rows.items()}
+        flat = {key: flatten_particles(values, particles) for key, values in rows.items()}
         mean, of_mean, of_value = self.belief.predict(name, flat, particles * states.count)
         if np.isinf(of_value).any():
             raise ModelError(
@@ -116,7 +117,7 @@ class Information:
         return (mean.shape[-1] * np.log1p(samples * leverage)).reshape(particles, states.count)
 
 
-def relative_scores(scores: Array, allowed: Mask) -> Array:
+def relative_scores(scores: Array, allowed: Bools) -> Array:
     """Return scores `[..., n, A]`, at least 0, as shares of the best allowed one, rounded; -inf where not allowed.
 
     Actions that tell the same by symmetry differ by rounding alone; it must not decide between them.
@@ -130,19 +131,14 @@ def _method(child: Level, ahead: Theta) -> Literal["quadrature", "monte_carlo"]:
     return "quadrature" if numbers <= 1 else "monte_carlo"
 
 
-def _flat(values: AnyArray, particles: int) -> AnyArray:
-    wide = np.broadcast_to(values, (particles, *values.shape[1:]))
-    return wide.reshape(particles * values.shape[1], *values.shape[2:])
-
-
 @dataclass(frozen=True, slots=True)
 class DOptimalChoice(OneParticle):
-    """The most informative action; theta, the posterior mean, is what values would be planned with, if anyone asked."""
+    """The most informative action; theta, the posterior mean, is what values would be planned with."""
 
     theta: Theta
     information: Information
 
-    def probabilities(self, level: str, states: States, values: Values, allowed: Mask) -> Array:
+    def probabilities(self, level: str, states: States, values: Values, allowed: Bools) -> Array:
         """Return one-hot distributions `[1, n, A]`."""
         scores = self.information.score(level, states).mean(axis=0, keepdims=True)
         return best_actions(relative_scores(scores, allowed))
@@ -150,7 +146,7 @@ class DOptimalChoice(OneParticle):
 
 @dataclass(frozen=True, slots=True)
 class DOptimal:
-    """D-optimal design: take the action that tells most about the mechanisms below, whatever it earns.
+    """D-optimal design: take the action that tells most about the mechanisms below, regardless of its reward.
 
     Maximise the information gained about the mechanisms directly below (Chaloner and Verdinelli 1995; the paper's D-optimal
     alternative, Option B).
@@ -162,33 +158,18 @@ class DOptimal:
     do not enter; deterministic.
     """
 
+    particles: ClassVar[int] = 0  # no draws are played
     samples: float = 1.0
 
     def __post_init__(self) -> None:
-        check_samples(self.samples, "d_optimal")
-
-    @property
-    def particles(self) -> int:
-        """Return 0: no draws are played."""
-        return 0
+        finite_number("d_optimal: 'samples'", self.samples, above=0.0)
 
     def prepare(
-        self,
-        belief: Belief,
-        rng: np.random.Generator,
-        episode: int,
-        scope: Iterable[str] | None = None,
-        theta: Theta | None = None,
+        self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
     ) -> DOptimalChoice:
-        """Return the choice under the current posterior, whatever draws other levels play."""
+        """Return the choice under the current posterior, independent of the draws that other levels play."""
         point = belief.point()
         return DOptimalChoice(point, Information(belief, point, float(self.samples)))
-
-
-def check_samples(samples: object, rule: str) -> None:
-    """Raise SettingError unless the number of samples below a decision is finite and above 0."""
-    if checked_number(samples, f"{rule}: 'samples'", 0.0) == 0.0:
-        raise SettingError(f"{rule}: 'samples' is a number above 0, found {samples!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +180,7 @@ class TopKChoice(EachDraw):
     information: Information
     k: int
 
-    def probabilities(self, level: str, states: States, values: Values, allowed: Mask) -> Array:
+    def probabilities(self, level: str, states: States, values: Values, allowed: Bools) -> Array:
         """Return one-hot distributions `[S, n, A]`."""
         listed = shortlist(relative_scores(self.information.score(level, states), allowed), self.k) & allowed
         return best_actions(mask_closed(values(), listed))
@@ -221,24 +202,19 @@ class TopK:
     samples: float = 1.0
 
     def __post_init__(self) -> None:
-        check_count(self.k, "top_k: 'k'")
-        check_count(self.particles, "top_k: 'particles'")
-        check_samples(self.samples, "top_k")
+        whole_number("top_k: 'k'", self.k)
+        whole_number("top_k: 'particles'", self.particles)
+        finite_number("top_k: 'samples'", self.samples, above=0.0)
 
     def prepare(
-        self,
-        belief: Belief,
-        rng: np.random.Generator,
-        episode: int,
-        scope: Iterable[str] | None = None,
-        theta: Theta | None = None,
+        self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
     ) -> TopKChoice:
         """Return the choice among `particles` posterior draws, or among those given."""
         drawn = belief.draw(rng, self.particles) if theta is None else theta
         return TopKChoice(drawn, Information(belief, belief.point(), float(self.samples)), int(self.k))
 
 
-def shortlist(scores: Array, k: int) -> Mask:
+def shortlist(scores: Array, k: int) -> Bools:
     """Return which actions are among the k with the largest scores `[..., A]`, first ones first on ties."""
     order = np.argsort(-scores, axis=-1, kind="stable")
     return np.argsort(order, axis=-1, kind="stable") < k
@@ -253,16 +229,16 @@ class IdsChoice(OneParticle):
 
     theta: Theta
 
-    def probabilities(self, level: str, states: States, values: Values, allowed: Mask) -> Array:
+    def probabilities(self, level: str, states: States, values: Values, allowed: Bools) -> Array:
         """Return distributions `[1, n, A]`."""
         drawn = values()
         draws, count, actions = drawn.shape
         rows = max(1, IDS_BLOCK // (actions * max(actions, draws)))
-        found = np.zeros((1, count, actions))
+        chances = np.zeros((1, count, actions))
         for start in range(0, count, rows):
             part = slice(start, start + rows)
-            found[0, part] = least_ratio(*regret_and_information(drawn[:, part], allowed[part]), allowed[part])
-        return found
+            chances[0, part] = least_ratio(*regret_and_information(drawn[:, part], allowed[part]), allowed[part])
+        return chances
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,29 +254,20 @@ class Ids:
     does not. A minimiser mixes at most two actions; its probabilities are exact given the draws and get logged.
     """
 
+    particles: ClassVar[int] = 0  # draws are averaged over, not played
     draws: int = 64
 
     def __post_init__(self) -> None:
-        check_count(self.draws, "ids: 'draws'")
-
-    @property
-    def particles(self) -> int:
-        """Return 0: draws are averaged over, not played."""
-        return 0
+        whole_number("ids: 'draws'", self.draws)
 
     def prepare(
-        self,
-        belief: Belief,
-        rng: np.random.Generator,
-        episode: int,
-        scope: Iterable[str] | None = None,
-        theta: Theta | None = None,
+        self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
     ) -> IdsChoice:
         """Return the choice over draws of its own."""
         return IdsChoice(belief.draw(rng, self.draws))
 
 
-def regret_and_information(values: Array, allowed: Mask) -> tuple[Array, Array]:
+def regret_and_information(values: Array, allowed: Bools) -> tuple[Array, Array]:
     """Return expected regret and information gain `[n, A]` of every action from values `[S, n, A]` of equally likely draws."""
     drawn = np.asarray(values, dtype=np.float64)
     mean = drawn.mean(axis=0)
@@ -313,12 +280,12 @@ def regret_and_information(values: Array, allowed: Mask) -> tuple[Array, Array]:
     return np.maximum(regret, 0.0), np.sum(chance[..., None] * np.square(apart), axis=1)
 
 
-def least_ratio(regret: Array, gain: Array, allowed: Mask) -> Array:
+def least_ratio(regret: Array, gain: Array, allowed: Bools) -> Array:
     """Return the distributions `[n, A]` on allowed actions that minimise (expected regret)^2 / expected gain.
 
     On two actions with probability p of the first, the ratio `(r2 + p (r1 - r2))^2 / (g2 + p (g1 - g2))` is convex in p and
     stationary at `p = r2 / (r1 - r2) - 2 g2 / (g1 - g2)`; outside (0, 1) a pure action is best. No regret counts as ratio 0,
-    whatever the gain. On ties pure actions come before mixtures, and first ones before later ones.
+    for any gain. On ties pure actions come before mixtures, and first ones before later ones.
     """
     count, actions = regret.shape
     rows = np.arange(count)

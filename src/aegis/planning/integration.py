@@ -28,8 +28,23 @@ MOST_POINTS = 10**6  # of a tensor rule over all contexts of a level
 
 @dataclass(frozen=True, slots=True)
 class Integration:
-    """How to integrate. nodes: Gauss-Hermite nodes per number (a kink such as |c| needs 32 or more). samples: Monte-Carlo
-    draws. seed: of the common random numbers.
+    """How to integrate over contexts that are not yet known.
+
+    Parameters
+    ----------
+    method
+        `auto` chooses by the problem.
+    nodes
+        Gauss-Hermite nodes per number; a kink such as |c| needs 32 or more.
+    samples
+        Monte-Carlo draws.
+    seed
+        Of the common random numbers.
+
+    Raises
+    ------
+    SettingError
+        If a value is not allowed.
     """
 
     method: Method = "auto"
@@ -66,13 +81,13 @@ class Integration:
             return 1
         if method == "monte_carlo":
             return self.samples
-        found = math.prod(v.width if v.kind == "categorical" else self.nodes**v.width for v in variables)
-        if found > MOST_POINTS:
+        count = math.prod(v.width if v.kind == "categorical" else self.nodes**v.width for v in variables)
+        if count > MOST_POINTS:
             raise SettingError(
-                f"level '{level}': quadrature with {self.nodes} nodes needs {found} points, at most {MOST_POINTS} are allowed; "
+                f"level '{level}': quadrature with {self.nodes} nodes needs {count} points, at most {MOST_POINTS} are allowed; "
                 "use fewer nodes, or 'monte_carlo' for vectors"
             )
-        return found
+        return count
 
     def _nodes(self, variables: list[Variable], theta: Theta, states: States) -> tuple[States, Array]:
         count = states.count

@@ -6,7 +6,7 @@ A commit shape fixes when each level's action is chosen, and on what.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,7 +41,7 @@ class Commit:
 
     def integration(self, chosen: Integration) -> Integration:
         """Return how expectations over inner contexts are taken."""
-        return Integration("point", chosen.nodes, chosen.samples, chosen.seed) if self.at_start else chosen
+        return replace(chosen, method="point") if self.at_start else chosen
 
     def states(self, problem: Problem, theta: Theta, scope: Scope, level: str, states: States) -> States:
         """Return what the decision at `level` looks at: the observed contexts, or, committed at the start, predicted ones."""
@@ -76,23 +76,40 @@ PLANNING_CLASSES: dict[str, type] = MECHANISM_CLASSES | {
 def plan_state(kind: str, parts: Mapping[str, Any]) -> State:
     """Return the state of a planned policy made of `parts`; policies among them become members."""
     packed = pack_value(parts, PLANNING_CLASSES)
-    return State(kind, {"plan": packed.tree}, packed.arrays, packed.members)
+    return State(kind=kind, settings={"plan": packed.tree}, arrays=packed.arrays, members=packed.members)
 
 
 def plan_parts(state: State, problem: Problem) -> dict[str, Any]:
     """Return the parts that `plan_state` stored."""
-    found = unpack_value(Packed(state.setting("plan"), dict(state.arrays), dict(state.members)), PLANNING_CLASSES, problem)
-    if not isinstance(found, dict):
+    parts = unpack_value(Packed(state.setting("plan"), dict(state.arrays), dict(state.members)), PLANNING_CLASSES, problem)
+    if not isinstance(parts, dict):
         raise PolicyError(f"policy of kind '{state.kind}': its parts are missing; restore the folder or learn it again")
-    return found
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
     """The scope-aware policy of the paper (pi-ell), frozen: plans at levels in scope, follows the legacy elsewhere.
 
-    choice: what the rule has settled for the episode. Its particles and the legacy's are drawn independently, so that the
-    policy's particles are all pairs, legacy fastest; an ordinary legacy has one particle.
+    The particles of the choice and of the legacy are drawn independently, so that the policy's particles are all pairs, legacy
+    fastest; an ordinary legacy has one particle. `plan_policy` makes such a policy.
+
+    Parameters
+    ----------
+    problem
+        The problem that is planned.
+    choice
+        What the rule has settled for the episode.
+    scope
+        The levels that are planned.
+    legacy
+        The policy of the other levels.
+    commit
+        When each level's action is chosen, and on what.
+    integration
+        How expectations over contexts are taken.
+    affine
+        Whether every mechanism is affine, which allows the closed form.
     """
 
     kind: ClassVar[str] = "planned"
@@ -176,7 +193,9 @@ class Planned:
 
     def _recursion(self, level: str) -> Recursion:
         theta, integration = self.choice.at(level).theta, self.commit.integration(self.integration)
-        return Recursion(self.problem, theta, self.scope, self.legacy, self.affine, integration)
+        return Recursion(
+            problem=self.problem, theta=theta, scope=self.scope, legacy=self.legacy, affine=self.affine, integration=integration
+        )
 
     def _values(self, level: str, states: States, block: int = BLOCK) -> Array:
         return values_in_blocks(self._recursion(level), level, states, block)
@@ -200,9 +219,8 @@ def plan_policy(
 ) -> Planned:
     """Return the policy that `rule` plans from `belief` for one episode: one call is one draw of the paper's theta^(k).
 
-    integration: how expectations over contexts are taken; without one the number of levels decides (`suited`). episode: its
-    number, counted from 0, for rules that change over time. Raises SettingError if the belief lacks a mechanism
-    that planning in this scope looks at.
+    integration: how expectations over contexts are taken; `default_integration` without one. episode: its number, counted from
+    0, for rules that change over time. Raises SettingError if the belief lacks a mechanism that planning in this scope needs.
     """
     problem = belief.problem
     check_choice(commit, COMMITS, "commit shape")
@@ -211,7 +229,15 @@ def plan_policy(
     _check_mechanisms(belief, controlled)
     affine = all(mechanism.affine for mechanism in belief.mechanisms.values())
     chosen = integration or default_integration(problem)
-    return Planned(problem, rule.prepare(belief, rng, episode, controlled), controlled, legacy, shape, chosen, affine)
+    return Planned(
+        problem=problem,
+        choice=rule.prepare(belief, rng, episode, controlled),
+        scope=controlled,
+        legacy=legacy,
+        commit=shape,
+        integration=chosen,
+        affine=affine,
+    )
 
 
 def _check_mechanisms(belief: Belief, scope: Scope) -> None:

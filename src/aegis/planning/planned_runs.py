@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from aegis.mechanisms import StackedRegression, Theta, has_equal_counts
-from aegis.planning.base import Choice, Mask
+from aegis.planning.base import Choice
 from aegis.planning.planned_policy import Planned
 from aegis.planning.recursion import BLOCK
 from aegis.planning.states import States
 from aegis.planning.value_rules import GreedyChoice, ThompsonChoice
 from aegis.policies import open_actions, probability_taken, table_of
-from aegis.problem import AnyArray, Array, Batch
+from aegis.problem import AnyArray, Array, Batch, Bools
 
 # Choices that look at the values of one particle in one state at a time, so that particles of several runs can be asked as one.
 PARTICLE_BY_PARTICLE = (ThompsonChoice, GreedyChoice)
@@ -62,18 +62,18 @@ class PlannedRuns:
         mask = open_actions(table.available, len(table), actions, f"level '{level}'").reshape(runs, -1, actions)
         states = _by_run(States.of(shared.problem, batch, level), runs, times)
         drawn = [choice.theta.functions for choice in choices]
-        functions = {name: stack.draws([found[name] for found in drawn]) for name, stack in self.stacks.items()}  # type: ignore[misc]
+        functions = {name: stack.draws([planned[name] for planned in drawn]) for name, stack in self.stacks.items()}  # type: ignore[misc]
         theta = Theta(functions, runs * times)
         step = max(1, AT_ONCE // max(1, shared.unfolds(level) * states.count * times))
         parts = [(g, min(g + step, runs)) for g in range(0, runs, step)]
-        found = [self._of(level, *_part_of_runs(theta, states, times, part), mask[slice(*part)], times) for part in parts]
-        chosen = found[0] if len(found) == 1 else np.concatenate(found)
+        planned = [self._of(level, *_part_of_runs(theta, states, times, part), mask[slice(*part)], times) for part in parts]
+        chosen = planned[0] if len(planned) == 1 else np.concatenate(planned)
         if times > 1:
             chosen = chosen.reshape(runs, times, -1, actions).swapaxes(0, 1)
         chosen = chosen.reshape(times, -1, actions)
         return chosen if shared.legacy is None else np.repeat(chosen, shared.legacy.weights.size, axis=0)
 
-    def _of(self, level: str, theta: Theta, states: States, mask: Mask, times: int) -> Array:
+    def _of(self, level: str, theta: Theta, states: States, mask: Bools, times: int) -> Array:
         """Return the distributions `[R * times, n, A]` of R of the runs."""
         choice: Choice = replace(self.choices[0], theta=theta)  # type: ignore[type-var]
         planner = replace(self.shared, choice=choice)
@@ -89,8 +89,7 @@ def _by_run(states: States, runs: int, times: int) -> States:
         own = values.reshape(runs, -1, *values.shape[2:])
         return own if times == 1 else np.repeat(own, times, axis=0)
 
-    rows = {name: apart(values) for name, values in states.rows.items()}
-    return States(rows, {name: apart(values) for name, values in states.index.items()}, states.count // runs)
+    return states.change(apart, states.count // runs)
 
 
 def _part_of_runs(theta: Theta, states: States, times: int, part: tuple[int, int]) -> tuple[Theta, States]:
@@ -99,7 +98,5 @@ def _part_of_runs(theta: Theta, states: States, times: int, part: tuple[int, int
     if (stop - start) * times == theta.count:
         return theta, states
     own = slice(start * times, stop * times)
-    rows = {name: values[own] for name, values in states.rows.items()}
-    index = {name: values[own] for name, values in states.index.items()}
     functions = {name: drawn.part(start, stop) for name, drawn in theta.functions.items()}  # type: ignore[attr-defined]
-    return Theta(functions, (stop - start) * times), States(rows, index, states.count)
+    return Theta(functions, (stop - start) * times), states.change(lambda values: values[own], states.count)

@@ -6,7 +6,6 @@ fit into memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,9 +24,7 @@ from aegis.mechanisms import (
 )
 from aegis.planning.integration import Integration, Method
 from aegis.planning.states import States, legacy_probabilities
-from aegis.problem import Array, Policy, Problem, Rows, Scope
-
-OpenMask = Callable[[Rows], npt.NDArray[np.bool_]]
+from aegis.problem import Array, Policy, Problem, Scope
 
 # Hypothetical innermost decisions, times particles, that are held at once: with many levels or actions one state alone unfolds
 # into more. Runs in lockstep are planned together up to 2^18 of them, a run alone beyond, so that both are cut alike.
@@ -38,9 +35,7 @@ AT_ONCE = 2**20
 class Recursion:
     """Values of actions under S drawn beliefs.
 
-    legacy: acts at levels outside the scope. affine: whether every mechanism is affine, which allows the closed form. masks: by
-    level name, which actions would be available in hypothetical rows `[S, n, A]`; without one, what the belief has learned about
-    availability.
+    legacy: acts at levels outside the scope. affine: whether every mechanism is affine, which allows the closed form.
     """
 
     problem: Problem
@@ -49,7 +44,6 @@ class Recursion:
     legacy: Policy | None = None
     affine: bool = False
     integration: Integration = field(default_factory=Integration)
-    masks: Mapping[str, OpenMask] = field(default_factory=dict)
 
     def values(self, level: str, states: States) -> Array:
         """Return R^(level) for every action in every state, `[S, n, A]`, larger is better (costs are negated)."""
@@ -60,8 +54,8 @@ class Recursion:
         wide = states.each_action(self.problem, level)
         step = max(1, AT_ONCE * actions // (self.size(level) * self.theta.count))
         parts = [self._ahead(level, child.name, wide.part(i, i + step)) for i in range(0, max(1, wide.count), step)]
-        found = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-        return found.reshape(self.theta.count, states.count, actions)
+        values = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        return values.reshape(self.theta.count, states.count, actions)
 
     def _ahead(self, level: str, child: str, decided: States) -> Array:
         """Return what is ahead of decided states at `level`, `[S, n]`: over the contexts of its child, the value there."""
@@ -70,9 +64,11 @@ class Recursion:
         if child in self.scope:
             best = self._best(child, deeper, below)
         else:
-            mask = self._mask(child, deeper)
-            legacy = self._require_legacy(child)
-            chances = legacy_probabilities(self.problem, legacy, child, deeper, self.scope, mask)
+            if self.legacy is None:
+                raise SettingError(f"level '{child}' is outside the scope: planning through it needs the legacy policy")
+            learned = self.theta.functions.get(availability_name(child))
+            mask = None if learned is None else predict_open_actions(learned, deeper.rows, deeper.count)
+            chances = legacy_probabilities(self.problem, self.legacy, child, deeper, self.scope, mask)
             best = np.sum(chances * below, axis=-1)
         nodes = best.reshape(self.theta.count, decided.count, weights.shape[-1])
         return np.sum(weights * nodes, axis=-1)
@@ -126,23 +122,10 @@ class Recursion:
 
     def _best(self, level: str, states: States, values: Array) -> Array:
         """Return what a controlled decision is worth `[S, n]`: its best open action, on average over what may be open."""
-        learned = None if level in self.masks else self.theta.functions.get(availability_name(level))
-        if learned is not None:
-            return expected_best(values, predict_open_probabilities(learned, states.rows, states.count))
-        return _mask_values(self._mask(level, states), values).max(axis=-1)
-
-    def _mask(self, level: str, states: States) -> npt.NDArray[np.bool_] | None:
-        """Return which actions would be available, `[1 or S, n, A]`, None for all; SettingError if a state has none.
-
-        A mask given takes precedence over the availability that the belief has learned.
-        """
-        if level not in self.masks:
-            learned = self.theta.functions.get(availability_name(level))
-            return None if learned is None else predict_open_actions(learned, states.rows, states.count)
-        mask = self.masks[level](states.rows)
-        if not mask.any(axis=-1).all():
-            raise SettingError(f"level '{level}': the mask leaves no action in some states; a decision needs at least one")
-        return mask
+        learned = self.theta.functions.get(availability_name(level))
+        if learned is None:
+            return np.asarray(values.max(axis=-1))
+        return expected_best(values, predict_open_probabilities(learned, states.rows, states.count))
 
     def _method(self, level: str) -> Method:
         """Return the integration method for the contexts directly below `level`."""
@@ -161,7 +144,7 @@ class Recursion:
         return "quadrature" if numbers <= 1 else "monte_carlo"
 
     def _closed_below(self, level: str) -> bool:
-        """Say whether replacing contexts below `level` by their means is exact.
+        """Return whether replacing contexts below `level` by their means is exact.
 
         True if all mechanisms are affine, no decision below depends on a mask, and every level below is controlled: then no
         context changes the ranking of actions, and the best value is affine in the contexts.
@@ -170,25 +153,10 @@ class Recursion:
             return False
         child = self.problem.child(level)
         while child is not None:
-            if (
-                child.name not in self.scope
-                or child.name in self.masks
-                or child.masked
-                or any(v.kind == "categorical" for v in child.context)
-            ):
+            if child.name not in self.scope or child.masked or any(v.kind == "categorical" for v in child.context):
                 return False
             child = self.problem.child(child.name)
         return True
-
-    def _require_legacy(self, level: str) -> Policy:
-        if self.legacy is None:
-            raise SettingError(f"level '{level}' is outside the scope: planning through it needs the legacy policy")
-        return self.legacy
-
-
-def _mask_values(mask: npt.NDArray[np.bool_] | None, values: Array) -> Array:
-    """Return the values with -inf where an action is not available."""
-    return values if mask is None else np.where(mask, values, -np.inf)
 
 
 BLOCK = 2**25  # features of hypothetical decisions, times particles, that are held in memory at once
@@ -222,14 +190,11 @@ def distinct_states(states: States) -> tuple[States, npt.NDArray[np.int64]]:
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
-    kept = first[order]
-    rows = {name: values[:, kept] for name, values in states.rows.items()}
-    index = {name: values[:, kept] for name, values in states.index.items()}
-    return States(rows, index, kept.size), rank[places.reshape(-1)]
+    return states.change(lambda values: values[:, first[order]], order.size), rank[places.reshape(-1)]
 
 
 def largest_feature_count(theta: Theta) -> int:
     """Return the largest number of features of a drawn regression; a table has one."""
     regressions = [drawn for drawn in theta.functions.values() if isinstance(drawn, RegressionDraw | StackedDraw)]
     weights = [drawn.drawn.weights if isinstance(drawn, RegressionDraw) else drawn.weights for drawn in regressions]
-    return max((found.shape[1] for found in weights), default=1)
+    return max((drawn_weights.shape[1] for drawn_weights in weights), default=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,15 +33,16 @@ class States:
 
     def part(self, start: int, stop: int) -> States:
         """Return the states from `start` up to, not including, `stop`."""
-        rows = {name: values[:, start:stop] for name, values in self.rows.items()}
-        index = {name: values[:, start:stop] for name, values in self.index.items()}
-        return States(rows, index, min(stop, self.count) - start)
+        return self.change(lambda values: values[:, start:stop], min(stop, self.count) - start)
 
     def repeat(self, times: int) -> States:
         """Return each state `times` times in a row."""
-        rows = {name: np.repeat(values, times, axis=1) for name, values in self.rows.items()}
-        index = {name: np.repeat(values, times, axis=1) for name, values in self.index.items()}
-        return States(rows, index, self.count * times)
+        return self.change(lambda values: np.repeat(values, times, axis=1), self.count * times)
+
+    def change(self, change: Callable[[AnyArray], AnyArray], count: int) -> States:
+        """Return `count` states with every array changed in the same way."""
+        rows = {name: change(values) for name, values in self.rows.items()}
+        return States(rows, {name: change(values) for name, values in self.index.items()}, count)
 
     def only(self, names: tuple[str, ...]) -> States:
         """Return the states with these variables alone."""
@@ -76,13 +77,13 @@ def legacy_probabilities(
     chosen = {spec.name: states.index[spec.name] for spec in problem.above(level)}
     masks = () if available is None else (available,)
     particles = max([values.shape[0] for values in (*known.values(), *chosen.values(), *masks)], default=1)
-    flat_rows = {name: _flat(values, particles) for name, values in known.items()}
-    flat_index = {name: _flat(values, particles) for name, values in chosen.items()}
-    flat_mask = {} if available is None else {level: _flat(available, particles)}
+    flat_rows = {name: flatten_particles(values, particles) for name, values in known.items()}
+    flat_index = {name: flatten_particles(values, particles) for name, values in chosen.items()}
+    flat_mask = {} if available is None else {level: flatten_particles(available, particles)}
     batch = hypothetical_batch(problem, level, particles * states.count, flat_rows, flat_index, flat_mask)
     if legacy.weights.size > 1 and scope:
-        anybody = Legacy(problem, {name: Uniform() for name in problem.names})  # tells nothing about the legacy's particle
-        legacy = Hybrid(problem, scope, anybody, legacy)
+        uniform = Legacy(problem, {name: Uniform() for name in problem.names})  # says nothing about the legacy's particle
+        legacy = Hybrid(problem=problem, scope=scope, new=uniform, legacy=legacy)
     return path_full(legacy, level, batch).reshape(particles, states.count, problem.level(level).actions.count)
 
 
@@ -90,6 +91,7 @@ def _outside(problem: Problem, level: str) -> tuple[Level, ...]:
     return (*problem.above(level), problem.level(level))
 
 
-def _flat(values: AnyArray, particles: int) -> AnyArray:
+def flatten_particles(values: AnyArray, particles: int) -> AnyArray:
+    """Return values `[1 or S, n, ...]` of `particles` = S as `[S * n, ...]`."""
     wide = np.broadcast_to(values, (particles, *values.shape[1:]))
     return wide.reshape(particles * values.shape[1], *values.shape[2:])

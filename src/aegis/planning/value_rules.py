@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy as np
+from numpy.random import Generator
 
-from aegis.errors import SettingError
+from aegis.errors import finite_number, whole_number
 from aegis.mechanisms import Belief, Theta
-from aegis.planning.base import EachDraw, Mask, OneParticle, Values, best_actions, check_count, mask_closed
+from aegis.planning.base import EachDraw, OneParticle, Values, best_actions, mask_closed
 from aegis.planning.states import States
-from aegis.policies import checked_number
-from aegis.problem import Array
+from aegis.problem import Array, Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class ThompsonChoice(EachDraw):
 
     theta: Theta
 
-    def probabilities(self, level: str, states: States, values: Values, allowed: Mask) -> Array:
+    def probabilities(self, level: str, states: States, values: Values, allowed: Bools) -> Array:
         """Return one-hot distributions `[S, n, A]`."""
         return best_actions(mask_closed(values(), allowed))
 
@@ -42,15 +42,10 @@ class Thompson:
     particles: int = 8
 
     def __post_init__(self) -> None:
-        check_count(self.particles, "thompson: 'particles'")
+        whole_number("thompson: 'particles'", self.particles)
 
     def prepare(
-        self,
-        belief: Belief,
-        rng: np.random.Generator,
-        episode: int,
-        scope: Iterable[str] | None = None,
-        theta: Theta | None = None,
+        self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
     ) -> ThompsonChoice:
         """Return the choice among `particles` posterior draws, or among those given."""
         return ThompsonChoice(belief.draw(rng, self.particles) if theta is None else theta)
@@ -62,7 +57,7 @@ class GreedyChoice(OneParticle):
 
     theta: Theta
 
-    def probabilities(self, level: str, states: States, values: Values, allowed: Mask) -> Array:
+    def probabilities(self, level: str, states: States, values: Values, allowed: Bools) -> Array:
         """Return one-hot distributions `[1, n, A]`."""
         return best_actions(mask_closed(values(), allowed))
 
@@ -76,20 +71,12 @@ class Greedy:
     Deterministic, so that its log allows no certificate of a gain.
     """
 
-    @property
-    def particles(self) -> int:
-        """Return 0: no draws are played."""
-        return 0
+    particles: ClassVar[int] = 0  # no draws are played
 
     def prepare(
-        self,
-        belief: Belief,
-        rng: np.random.Generator,
-        episode: int,
-        scope: Iterable[str] | None = None,
-        theta: Theta | None = None,
+        self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
     ) -> GreedyChoice:
-        """Return the choice under the posterior mean, whatever draws other levels play."""
+        """Return the choice under the posterior mean, independent of the draws that other levels play."""
         return GreedyChoice(belief.point())
 
 
@@ -100,7 +87,7 @@ class SpreadChoice(OneParticle):
     theta: Theta
     kappa: float
 
-    def probabilities(self, level: str, states: States, values: Values, allowed: Mask) -> Array:
+    def probabilities(self, level: str, states: States, values: Values, allowed: Bools) -> Array:
         """Return one-hot distributions `[1, n, A]`."""
         drawn = values()
         index = drawn.mean(axis=0) + self.kappa * drawn.std(axis=0)
@@ -119,25 +106,16 @@ class Ucb:
     the draws.
     """
 
+    particles: ClassVar[int] = 0  # draws are averaged over, not played
     kappa: float = 1.0
     draws: int = 64
 
     def __post_init__(self) -> None:
-        checked_number(self.kappa, "ucb: 'kappa'", 0.0)
-        check_count(self.draws, "ucb: 'draws'")
-
-    @property
-    def particles(self) -> int:
-        """Return 0: draws are averaged over, not played."""
-        return 0
+        finite_number("ucb: 'kappa'", self.kappa, 0.0)
+        whole_number("ucb: 'draws'", self.draws)
 
     def prepare(
-        self,
-        belief: Belief,
-        rng: np.random.Generator,
-        episode: int,
-        scope: Iterable[str] | None = None,
-        theta: Theta | None = None,
+        self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
     ) -> SpreadChoice:
         """Return the choice over draws of its own."""
         return SpreadChoice(belief.draw(rng, self.draws), float(self.kappa))
@@ -145,8 +123,7 @@ class Ucb:
 
 def pessimism(divergence: float, delta: float, episode: int) -> float:
     """Return kappa_k = sqrt(2 (KL(p_(k-1) || p_0) + log(1/delta)) / k) of the paper's ra-inner, for k = episode + 1."""
-    if episode < 0:
-        raise SettingError(f"lcb: episodes are counted from 0, found {episode}")
+    whole_number("lcb: 'episode'", episode, 0)
     return math.sqrt(2.0 * (divergence + math.log(1.0 / delta)) / (episode + 1))
 
 
@@ -160,29 +137,19 @@ class Lcb:
     given. Mean and standard deviation are taken over `draws` posterior draws. Deterministic given the draws.
     """
 
+    particles: ClassVar[int] = 0  # draws are averaged over, not played
     kappa: float | None = None
     delta: float = 0.05
     draws: int = 64
 
     def __post_init__(self) -> None:
         if self.kappa is not None:
-            checked_number(self.kappa, "lcb: 'kappa'", 0.0)
-        if not 0.0 < checked_number(self.delta, "lcb: 'delta'", 0.0, 1.0) < 1.0:
-            raise SettingError(f"lcb: 'delta' is a number between 0 and 1, both excluded, found {self.delta!r}")
-        check_count(self.draws, "lcb: 'draws'")
-
-    @property
-    def particles(self) -> int:
-        """Return 0: draws are averaged over, not played."""
-        return 0
+            finite_number("lcb: 'kappa'", self.kappa, 0.0)
+        finite_number("lcb: 'delta'", self.delta, above=0.0, below=1.0)
+        whole_number("lcb: 'draws'", self.draws)
 
     def prepare(
-        self,
-        belief: Belief,
-        rng: np.random.Generator,
-        episode: int,
-        scope: Iterable[str] | None = None,
-        theta: Theta | None = None,
+        self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
     ) -> SpreadChoice:
         """Return the choice over draws of its own, with the pessimism of this episode."""
         kappa = pessimism(belief.kl(scope), self.delta, episode) if self.kappa is None else float(self.kappa)

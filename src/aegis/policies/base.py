@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import fields
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
-from aegis.errors import PolicyError, SettingError, did_you_mean
-from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Problem, Rows, Storable, Variable
+from aegis.errors import PolicyError, did_you_mean
+from aegis.problem import SUM_TOLERANCE, AnyArray, Array, Batch, Bools, Level, LevelTable, Problem, Rows, Storable, Variable
+
+Known = TypeVar("Known", Variable, AnyArray)
 
 
 def require_storable(member: object, what: str) -> Storable:
@@ -23,6 +24,11 @@ def require_storable(member: object, what: str) -> Storable:
     return member
 
 
+def storable_members(**members: object) -> dict[str, Storable]:
+    """Return the members of a policy that are not None; raise PolicyError if one cannot be stored."""
+    return {name: require_storable(member, f"the member '{name}'") for name, member in members.items() if member is not None}
+
+
 def problem_of(policy: object) -> Problem:
     """Return the problem a policy was made for."""
     problem = getattr(policy, "problem", None)
@@ -31,25 +37,21 @@ def problem_of(policy: object) -> Problem:
     return problem
 
 
-# Which actions are available.
-Mask = npt.NDArray[np.bool_]
+class SingleParticle:
+    """The particle weights of an ordinary policy."""
+
+    __slots__ = ()
+
+    @property
+    def weights(self) -> Array:
+        """Return `[1]`."""
+        return np.ones(1)
 
 
-def checked_number(value: object, what: str, low: float = -math.inf, high: float = math.inf) -> float:
-    """Return a setting as a float; raise SettingError unless it is a finite number in [low, high]."""
-    plain = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not plain or not math.isfinite(value) or not low <= value <= high:  # type: ignore[arg-type, operator]
-        limits = "" if (low, high) == (-math.inf, math.inf) else f" from {low:g}" + ("" if high == math.inf else f" to {high:g}")
-        raise SettingError(f"{what} is a finite number{limits}, found {value!r}")
-    return float(value)  # type: ignore[arg-type]
-
-
-def visible_variables(problem: Problem, level: str) -> dict[str, Variable]:
-    """Return what a policy may look at when it decides at `level`: contexts at and above it, actions above it."""
-    found: dict[str, Variable] = {}
-    for outer in problem.above(level):
-        found |= {variable.name: variable for variable in (*outer.context, outer.actions.variable)}
-    return found | {variable.name: variable for variable in problem.level(level).context}
+def set_fields(item: object, **values: object) -> None:
+    """Set fields of a frozen dataclass while it is being built."""
+    for name, value in values.items():
+        object.__setattr__(item, name, value)
 
 
 def table_of(batch: Batch, level: str) -> LevelTable:
@@ -62,7 +64,7 @@ def table_of(batch: Batch, level: str) -> LevelTable:
     return batch.levels[level]
 
 
-def open_actions(available: Mask | None, count: int, actions: int, where: str) -> Mask:
+def open_actions(available: Bools | None, count: int, actions: int, where: str) -> Bools:
     """Return the mask `[n, A]`, everything open if `available` is None; raise PolicyError if a row has no action left."""
     if available is None:
         return np.ones((count, actions), dtype=bool)
@@ -77,7 +79,28 @@ def open_actions(available: Mask | None, count: int, actions: int, where: str) -
     return available
 
 
-def uniform_over(mask: Mask) -> Array:
+def bad_distribution(values: Array, mask: Bools | None) -> tuple[tuple[int, ...], str] | None:
+    """Return where values `[..., n, A]` are not distributions over the open actions `[n, A]`, and what is expected.
+
+    The place is the index `[..., n]` of the first bad row; None if all rows are distributions.
+    """
+    with np.errstate(invalid="ignore"):  # an infinity is found below, by row
+        sums = values.sum(axis=-1)
+    closed = None if mask is None else (values != 0) & ~mask
+    proper = not values.size or (values.min() >= 0 and np.abs(sums - 1.0).max() <= SUM_TOLERANCE)
+    if proper and (closed is None or not closed.any()):
+        return None
+    findings = (
+        (~np.isfinite(values).all(axis=-1), "probabilities are finite numbers"),
+        ((values < 0).any(axis=-1), "probabilities are not negative"),
+        (np.zeros(sums.shape, bool) if closed is None else closed.any(axis=-1), "unavailable actions have probability 0"),
+        (~(np.abs(sums - 1.0) <= SUM_TOLERANCE), f"probabilities sum to 1 (within {SUM_TOLERANCE:g})"),
+    )
+    bad, expected = next(finding for finding in findings if finding[0].any())
+    return tuple(int(place) for place in np.argwhere(bad)[0]), f"{expected} ({int(bad.sum())} bad rows)"
+
+
+def uniform_over(mask: Bools) -> Array:
     """Return the uniform distribution `[n, A]` over the open actions."""
     return mask / mask.sum(axis=1, keepdims=True)
 
@@ -87,7 +110,7 @@ def one_hot(index: AnyArray, actions: int) -> Array:
     return (np.arange(actions) == index[:, None]).astype(np.float64)
 
 
-def nearest_action(values: Array, target: Array, mask: Mask) -> AnyArray:
+def nearest_action(values: Array, target: Array, mask: Bools) -> AnyArray:
     """Return the index `[n]` of the open action nearest to `target[n]`; of two equally near, the one listed first."""
     # Beyond the ends the order of distances no longer changes, but subtracting from a huge target would blur them.
     inside = np.clip(target, values.min(), values.max())
@@ -95,11 +118,17 @@ def nearest_action(values: Array, target: Array, mask: Mask) -> AnyArray:
     return np.argmin(distance, axis=1)
 
 
+def known_variable(known: Mapping[str, Known], name: str, where: str) -> Known:
+    """Return a variable, or its values, by name; raise PolicyError if it is not known when the level decides."""
+    if name not in known:
+        listed = ", ".join(known) or "nothing"
+        raise PolicyError(f"{where}: there is no variable '{name}'{did_you_mean(name, known)}; known when it decides: {listed}")
+    return known[name]
+
+
 def real_variable(rows: Rows, name: str, where: str) -> Array:
     """Return a real variable `[n]` of the augmented context; raise PolicyError if it is unknown, not real, or not finite."""
-    if name not in rows:
-        raise _unknown(name, rows, where)
-    values = rows[name]
+    values = known_variable(rows, name, where)
     if values.ndim != 1 or values.dtype.kind != "f":
         kind = "a vector" if values.ndim != 1 else "held as codes"
         raise PolicyError(f"{where}: '{name}' is {kind}, but a number per row is needed; use a real variable")
@@ -115,16 +144,14 @@ def real_variable(rows: Rows, name: str, where: str) -> Array:
 
 def need_real(name: str, known: Mapping[str, Variable], where: str) -> None:
     """Raise PolicyError unless `name` is a real variable among `known`, what the decision may look at."""
-    if name not in known:
-        raise _unknown(name, known, where)
-    if known[name].kind != "real":
+    if known_variable(known, name, where).kind != "real":
         raise PolicyError(f"{where}: '{name}' is {known[name].kind}, but a number is needed; use a real variable")
 
 
 def linear_predictor(weights: Mapping[str, float], intercept: float, rows: Rows, count: int, where: str) -> Array:
     """Return the linear predictor `[n]`: intercept + sum of weight times variable."""
     total = np.full(count, intercept)
-    with np.errstate(over="ignore", invalid="ignore"):  # looked at right below
+    with np.errstate(over="ignore", invalid="ignore"):  # checked right below
         for name, weight in weights.items():
             total = total + weight * real_variable(rows, name, where)
     if not np.isfinite(total).all():
@@ -132,16 +159,11 @@ def linear_predictor(weights: Mapping[str, float], intercept: float, rows: Rows,
     return total
 
 
-def _unknown(name: str, known: Mapping[str, object], where: str) -> PolicyError:
-    listed = ", ".join(known) or "nothing"
-    return PolicyError(f"{where}: there is no variable '{name}'{did_you_mean(name, known)}; known when it decides: {listed}")
-
-
 @runtime_checkable
 class LevelRule(Protocol):
     """How one level picks an action."""
 
-    def probabilities(self, level: Level, rows: Rows, count: int, available: Mask | None = None) -> Array:
+    def probabilities(self, level: Level, rows: Rows, count: int, available: Bools | None = None) -> Array:
         """Return the distribution `[n, A]` over the available actions for `count` decisions with context `rows`."""
         ...
 
@@ -150,8 +172,28 @@ class LevelRule(Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """Return the rule as plain data that `rule_of` reads back."""
+        """Return the rule as plain data that `rule_from_description` reads back."""
         ...
+
+
+class DescribedRule:
+    """The description of a rule that is a dataclass: its kind, a key of LEVEL_RULES, and its fields."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain data."""
+        settings = {part.name: _plain(getattr(self, part.name)) for part in fields(self)}  # type: ignore[arg-type]
+        return {"kind": self.kind, **settings}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, LevelRule):
+        return value.describe()
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def level_label(level: Level) -> str:
@@ -163,8 +205,3 @@ def need_numbers(level: Level, rule: str) -> None:
     """Raise PolicyError if the actions of a level are labels."""
     if not level.actions.numeric:
         raise PolicyError(f"{level_label(level)}: '{rule}' needs numeric actions, but '{level.actions.column}' has labels")
-
-
-def named_weights(weights: Mapping[str, float], rule: str) -> dict[str, float]:
-    """Return checked weights in the order of names, so that equal rules add up in the same order."""
-    return {name: checked_number(weights[name], f"{rule}: the weight of '{name}'") for name in sorted(weights)}

@@ -10,24 +10,38 @@ from typing import Any, ClassVar
 import numpy as np
 
 from aegis.errors import AegisError, PolicyError
-from aegis.policies.base import open_actions, require_storable, table_of
-from aegis.policies.mixture import SUM_TOLERANCE
+from aegis.policies.base import bad_distribution, open_actions, set_fields, storable_members, table_of
 from aegis.policies.smoothing import draw_from_points, draw_numbers, exact_actions, number_in_window, probability_taken
-from aegis.problem import Array, Batch, Level, Policy, Problem, Rows, Scope, State, augmented_context, window_density
+from aegis.problem import Array, Batch, Bools, Level, Policy, Problem, Rows, Scope, State, augmented_context, window_density
 
 UserFunction = Callable[[Level, Rows], Any]
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Function:
-    """A callable `function(level, rows) -> [n, A]` at `levels` (all if None); `legacy`, if given, at the others.
+    """Your own policy as a callable `function(level, rows) -> [n, A]`.
 
-    Rows are the augmented context by variable name. The answer must be a distribution per row (within 1e-6, then scaled to
-    sum to one) and 0 on unavailable actions; where there is nothing to look at (no rows), one distribution `[A]` will do. Where
-    actions are an interval the distribution is over its points; the answer may also be one number a* per row, `[n]`, anywhere in
-    the interval. Either way the policy is the smoothed one, which acts uniformly in a window around what was chosen.
-    Particles are those of the legacy; without one there is a single particle and the other levels cannot be asked. `name`
-    ("module:object") is what is stored; it is found out if the callable has one.
+    Where actions are an interval the answer is a distribution over its points, or one number a* per row, `[n]`, anywhere in the
+    interval. Either way the policy is the smoothed one, which acts uniformly in a window around its choice.
+
+    Parameters
+    ----------
+    problem
+        The problem that the policy acts on.
+    function
+        Receives the level and the augmented context by variable name. It returns one distribution per row, which sums to one
+        within 1e-6 and is 0 on unavailable actions. Without any context, one distribution `[A]` serves all rows.
+    levels
+        Where the function acts, all by default.
+    legacy
+        The policy of the other levels, whose particles are kept. Without one the other levels cannot be asked.
+    name
+        The name "module:object" that is stored; by default the callable's own.
+
+    Raises
+    ------
+    PolicyError
+        If `function` is not callable.
     """
 
     kind: ClassVar[str] = "function"
@@ -47,16 +61,12 @@ class Function:
     ) -> None:
         if not callable(function):
             raise PolicyError(f"a function policy needs a callable function(level, rows), found {function!r}")
-        object.__setattr__(self, "problem", problem)
-        object.__setattr__(self, "function", function)
-        object.__setattr__(self, "levels", problem.scope(levels))
-        object.__setattr__(self, "legacy", legacy)
-        object.__setattr__(self, "name", name)
+        set_fields(self, problem=problem, function=function, levels=problem.scope(levels), legacy=legacy, name=name)
 
     @classmethod
     def named(cls, problem: Problem, name: str, levels: Iterable[str] | None = None, legacy: Policy | None = None) -> Function:
         """Return the policy of the callable called "module:object"."""
-        return cls(problem, load_callable(name), levels, legacy, name)
+        return cls(problem=problem, function=load_callable(name), levels=levels, legacy=legacy, name=name)
 
     @property
     def windowed(self) -> frozenset[str]:
@@ -82,8 +92,7 @@ class Function:
             )
         if not rows and np.ndim(answer) == 1:  # nothing to look at: one distribution serves every decision
             answer = np.tile(answer, (len(table), 1))
-        found = _checked(answer, mask, self._label(level))
-        return np.repeat(found[None], self.weights.size, axis=0)
+        return np.repeat(_distributions(answer, mask, self._label(level))[None], self.weights.size, axis=0)
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[S, n]`."""
@@ -92,9 +101,9 @@ class Function:
         spec, table = self.problem.level(level), table_of(batch, level)
         centres = self.centres(level, batch)
         if centres is not None:
-            found = window_density(spec.actions, centres, exact_actions(level, table))
-            return np.repeat(found[None], self.weights.size, axis=0)
-        return probability_taken(self.full(level, batch), self.problem.level(level), table_of(batch, level))
+            densities = window_density(spec.actions, centres, exact_actions(level, table))
+            return np.repeat(densities[None], self.weights.size, axis=0)
+        return probability_taken(self.full(level, batch), spec, table)
 
     def centres(self, level: str, batch: Batch) -> Array | None:
         """Return the number a* `[n]` that the function chose in each row of an interval; None if it answers by probabilities."""
@@ -116,9 +125,8 @@ class Function:
 
     def state(self) -> State:
         """Return the name of the callable, never its code; PolicyError if it cannot be found again by a name."""
-        members = {} if self.legacy is None else {"legacy": require_storable(self.legacy, "the legacy")}
-        name = self.name or callable_name(self.function)
-        return State(self.kind, {"function": name, "levels": sorted(self.levels)}, members=members)
+        settings = {"function": self.name or callable_name(self.function), "levels": sorted(self.levels)}
+        return State(self.kind, settings, members=storable_members(legacy=self.legacy))
 
     @classmethod
     def restore(cls, state: State, problem: Problem) -> Function:
@@ -153,16 +161,16 @@ def load_callable(name: str) -> UserFunction:
     if not (module and separator and path):
         raise PolicyError(f"a callable is named 'module:object', for example 'plant.control:dose'; found '{name}'")
     try:
-        found: Any = importlib.import_module(module)
-    except Exception as error:  # whatever the user's module raises while it is imported
+        target: Any = importlib.import_module(module)
+    except Exception as error:  # the user's module may raise anything while it is imported
         raise PolicyError(f"cannot import the module '{module}' of '{name}': {type(error).__name__}: {error}") from error
     for part in path.split("."):
-        if not hasattr(found, part):
+        if not hasattr(target, part):
             raise PolicyError(f"the module '{module}' has no '{path}'; check the name after the colon in '{name}'")
-        found = getattr(found, part)
-    if not callable(found):
-        raise PolicyError(f"'{name}' is a {type(found).__name__}, not a callable function(level, rows)")
-    function: UserFunction = found
+        target = getattr(target, part)
+    if not callable(target):
+        raise PolicyError(f"'{name}' is a {type(target).__name__}, not a callable function(level, rows)")
+    function: UserFunction = target
     return function
 
 
@@ -184,13 +192,17 @@ def callable_name(function: UserFunction) -> str:
     return name
 
 
+def _array(answer: Any, label: str, what: str) -> Array:
+    try:
+        return np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"{label} did not return {what}: {error}") from error
+
+
 def _numbers(answer: Any, spec: Level, count: int, label: str) -> Array:
     """Return a user's numbers `[n]`, all inside the interval; PolicyError naming the first that is not."""
     low, high = spec.actions.limits
-    try:
-        values = np.asarray(answer, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise PolicyError(f"{label} did not return numbers: {error}") from error
+    values = _array(answer, label, "numbers")
     if values.ndim == 0:
         values = np.full(count, values)
     if values.shape != (count,):
@@ -208,24 +220,13 @@ def _numbers(answer: Any, spec: Level, count: int, label: str) -> Array:
     return values
 
 
-def _checked(answer: Any, mask: np.typing.NDArray[np.bool_], label: str) -> Array:
+def _distributions(answer: Any, mask: Bools, label: str) -> Array:
     """Return a user's answer as distributions `[n, A]`, scaled to sum to exactly one; PolicyError naming the first bad row."""
-    try:
-        values = np.asarray(answer, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise PolicyError(f"{label} did not return an array of probabilities: {error}") from error
+    values = _array(answer, label, "an array of probabilities")
     if values.shape != mask.shape:
         raise PolicyError(f"{label} returned shape {list(values.shape)}, expected [n, A] = {list(mask.shape)}")
-    with np.errstate(invalid="ignore"):  # an infinity is found below, by row
-        sums = values.sum(axis=1)
-    findings = [
-        (~np.isfinite(values).all(axis=1), "probabilities are finite numbers"),
-        ((values < 0).any(axis=1), "probabilities are not negative"),
-        (((values != 0) & ~mask).any(axis=1), "unavailable actions have probability 0"),
-        (np.abs(sums - 1.0) > SUM_TOLERANCE, f"probabilities sum to 1 (within {SUM_TOLERANCE:g})"),
-    ]
-    for bad, expected in findings:
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise PolicyError(f"{label}, row {row}: returned {values[row].tolist()}; {expected} ({int(bad.sum())} bad rows)")
-    return values / sums[:, None]
+    wrong = bad_distribution(values, mask)
+    if wrong is not None:
+        (row,), expected = wrong
+        raise PolicyError(f"{label}, row {row}: returned {values[row].tolist()}; {expected}")
+    return values / values.sum(axis=1, keepdims=True)

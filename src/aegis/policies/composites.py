@@ -6,15 +6,16 @@ Hybrid: the new policy at some levels. Capped: no probability is raised more tha
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from aegis.errors import PolicyError, SettingError
-from aegis.policies.base import checked_number, require_storable, table_of
-from aegis.policies.mixture import SUM_TOLERANCE, path_full, path_taken
+from aegis.errors import PolicyError, SettingError, finite_number
+from aegis.policies.base import SingleParticle, bad_distribution, set_fields, storable_members, table_of
+from aegis.policies.mixture import path_full, path_taken
 from aegis.policies.smoothing import draw_numbers, probability_taken
 from aegis.problem import Array, Batch, Policy, Problem, RewardModel, Scope, State
 
@@ -25,6 +26,15 @@ class Hybrid:
 
     Both draw their particles independently, so the particles are all pairs, legacy fastest:
     `S = S_new * S_legacy`, weights multiply.
+
+    Parameters
+    ----------
+    problem
+        The problem of both policies.
+    scope
+        The levels at which `new` acts.
+    new, legacy
+        The two policies.
     """
 
     kind: ClassVar[str] = "hybrid"
@@ -34,10 +44,7 @@ class Hybrid:
     legacy: Policy
 
     def __init__(self, problem: Problem, scope: Iterable[str], new: Policy, legacy: Policy) -> None:
-        object.__setattr__(self, "problem", problem)
-        object.__setattr__(self, "scope", problem.scope(scope))
-        object.__setattr__(self, "new", new)
-        object.__setattr__(self, "legacy", legacy)
+        set_fields(self, problem=problem, scope=problem.scope(scope), new=new, legacy=legacy)
 
     @property
     def windowed(self) -> frozenset[str]:
@@ -63,13 +70,12 @@ class Hybrid:
 
     def state(self) -> State:
         """Return the scope and both policies."""
-        members = {"new": require_storable(self.new, "the new policy"), "legacy": require_storable(self.legacy, "the legacy")}
-        return State(self.kind, {"scope": sorted(self.scope)}, members=members)
+        return State(self.kind, {"scope": sorted(self.scope)}, members=storable_members(new=self.new, legacy=self.legacy))
 
     @classmethod
     def restore(cls, state: State, problem: Problem) -> Hybrid:
         """Build the policy from its state."""
-        return cls(problem, state.setting("scope"), state.policy("new"), state.policy("legacy"))
+        return cls(problem=problem, scope=state.setting("scope"), new=state.policy("new"), legacy=state.policy("legacy"))
 
     def _acting(self, level: str) -> Policy:
         self.problem.level(level)
@@ -93,22 +99,21 @@ def capped_probabilities(pi_scores: Array, mu: Array, limit: float) -> Array:
     check_cap(limit)
     if pi_scores.shape != mu.shape or mu.ndim != 2:
         raise PolicyError(f"cap: scores {list(pi_scores.shape)} and probabilities {list(mu.shape)} need one shape [n, A]")
-    sums = mu.sum(axis=1)
-    wrong = ~((mu >= 0).all(axis=1) & (np.abs(sums - 1.0) <= SUM_TOLERANCE))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise PolicyError(f"cap, row {row}: the legacy's probabilities {mu[row].tolist()} are not a distribution")
+    wrong = bad_distribution(mu, None)
+    if wrong is not None:
+        (row,), expected = wrong
+        raise PolicyError(f"cap, row {row}: the legacy's probabilities {mu[row].tolist()} are not a distribution; {expected}")
     support = mu > 0
     blind = support & ~np.isfinite(pi_scores)
     if blind.any():
         row, action = (int(i) for i in np.argwhere(blind)[0])
         raise PolicyError(f"cap, row {row}: the score of action {action} is {pi_scores[row, action]}, expected a finite number")
-    order = np.argsort(-pi_scores, axis=1, kind="stable")  # actions without support have no room, wherever they come
-    room = np.ones(mu.shape) if math.isinf(limit) else limit * mu
-    room = np.take_along_axis(np.where(support, room, 0.0), order, axis=1)
-    used = np.cumsum(room, axis=1)
+    order = np.argsort(-pi_scores, axis=1, kind="stable")  # actions without support get nothing, in any place
+    most = np.ones(mu.shape) if math.isinf(limit) else limit * mu
+    most = np.take_along_axis(np.where(support, most, 0.0), order, axis=1)
+    used = np.cumsum(most, axis=1)
     before = np.hstack([np.zeros((len(mu), 1)), used[:, :-1]])
-    filled = np.minimum(room, np.maximum(1.0 - before, 0.0))
+    filled = np.minimum(most, np.maximum(1.0 - before, 0.0))
     pi = np.empty(mu.shape)
     np.put_along_axis(pi, order, filled, axis=1)
     short = used[:, -1:] < 1.0
@@ -117,18 +122,32 @@ def capped_probabilities(pi_scores: Array, mu: Array, limit: float) -> Array:
 
 def check_cap(limit: float) -> float:
     """Return the cap W; raise SettingError unless it is at least 1 (below 1 no distribution satisfies it)."""
-    number = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
-    if not number or not limit >= 1:
+    if not isinstance(limit, numbers.Real) or isinstance(limit, bool) or not limit >= 1:
         raise SettingError(f"the limit W of a cap is a number from 1 (infinity allowed), found {limit!r}")
     return float(limit)
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Capped:
-    """The capped policy of a reward model and a legacy at `levels` (all if None); the legacy itself at the others.
+class Capped(SingleParticle):
+    """The capped policy of a reward model and a legacy: no probability is raised more than `limit` times. One particle.
 
-    The model predicts rewards as logged; with `goal: minimise` small predictions are the good ones. The legacy may be a
-    mixture: its path form counts. One particle.
+    Parameters
+    ----------
+    problem
+        The problem of model and legacy.
+    model
+        Predicts rewards as logged; with `goal: minimise` small predictions are the good ones.
+    legacy
+        The policy to start from; of a mixture its path form counts.
+    limit
+        The cap W, from 1; infinity allowed.
+    levels
+        Where the cap applies, all by default; the legacy itself acts at the others.
+
+    Raises
+    ------
+    SettingError
+        If the limit is below 1.
     """
 
     kind: ClassVar[str] = "capped"
@@ -141,16 +160,7 @@ class Capped:
     def __init__(
         self, problem: Problem, model: RewardModel, legacy: Policy, limit: float, levels: Iterable[str] | None = None
     ) -> None:
-        object.__setattr__(self, "problem", problem)
-        object.__setattr__(self, "model", model)
-        object.__setattr__(self, "legacy", legacy)
-        object.__setattr__(self, "limit", check_cap(limit))
-        object.__setattr__(self, "levels", problem.scope(levels))
-
-    @property
-    def weights(self) -> Array:
-        """Return `[1]`."""
-        return np.ones(1)
+        set_fields(self, problem=problem, model=model, legacy=legacy, limit=check_cap(limit), levels=problem.scope(levels))
 
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[1, n, A]`."""
@@ -169,10 +179,7 @@ class Capped:
     def state(self) -> State:
         """Return limit and levels, with model and legacy as members."""
         limit = "inf" if math.isinf(self.limit) else self.limit
-        members = {
-            "model": require_storable(self.model, "the reward model"),
-            "legacy": require_storable(self.legacy, "the legacy"),
-        }
+        members = storable_members(model=self.model, legacy=self.legacy)
         return State(self.kind, {"limit": limit, "levels": sorted(self.levels)}, members=members)
 
     @classmethod
@@ -182,7 +189,7 @@ class Capped:
         if not isinstance(model, RewardModel):
             raise PolicyError(f"policy of kind 'capped': the reward model is missing; found {sorted(state.members)}")
         limit = float(state.setting("limit"))
-        return cls(problem, model, state.policy("legacy"), limit, state.setting("levels"))
+        return cls(problem=problem, model=model, legacy=state.policy("legacy"), limit=limit, levels=state.setting("levels"))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -202,11 +209,8 @@ class Floored:
     levels: Scope
 
     def __init__(self, problem: Problem, new: Policy, legacy: Policy, share: float, levels: Iterable[str] | None = None) -> None:
-        object.__setattr__(self, "problem", problem)
-        object.__setattr__(self, "new", new)
-        object.__setattr__(self, "legacy", legacy)
-        object.__setattr__(self, "share", checked_number(share, "floor: 'share'", low=0.0, high=1.0))
-        object.__setattr__(self, "levels", problem.scope(levels))
+        checked = finite_number("floor: 'share'", share, 0.0, 1.0)
+        set_fields(self, problem=problem, new=new, legacy=legacy, share=checked, levels=problem.scope(levels))
 
     @property
     def weights(self) -> Array:
@@ -215,24 +219,30 @@ class Floored:
 
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[S, n, A]`."""
-        found = self.new.full(level, batch)
+        chances = self.new.full(level, batch)
         if level not in self.levels or self.share == 0.0:
-            return found
-        return (1.0 - self.share) * found + self.share * path_full(self.legacy, level, batch)
+            return chances
+        return (1.0 - self.share) * chances + self.share * path_full(self.legacy, level, batch)
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[S, n]`."""
-        found = self.new.taken(level, batch)
+        chances = self.new.taken(level, batch)
         if level not in self.levels or self.share == 0.0:
-            return found
-        return (1.0 - self.share) * found + self.share * path_taken(self.legacy, level, batch)
+            return chances
+        return (1.0 - self.share) * chances + self.share * path_taken(self.legacy, level, batch)
 
     def state(self) -> State:
         """Return share and levels, with both policies as members."""
-        members = {"new": require_storable(self.new, "the new policy"), "legacy": require_storable(self.legacy, "the legacy")}
+        members = storable_members(new=self.new, legacy=self.legacy)
         return State(self.kind, {"share": self.share, "levels": sorted(self.levels)}, members=members)
 
     @classmethod
     def restore(cls, state: State, problem: Problem) -> Floored:
         """Build the policy from its state."""
-        return cls(problem, state.policy("new"), state.policy("legacy"), float(state.setting("share")), state.setting("levels"))
+        return cls(
+            problem=problem,
+            new=state.policy("new"),
+            legacy=state.policy("legacy"),
+            share=float(state.setting("share")),
+            levels=state.setting("levels"),
+        )

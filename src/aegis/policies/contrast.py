@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aegis.errors import SettingError, check_choice, did_you_mean
-from aegis.policies.base import table_of, visible_variables
+from aegis.policies.base import table_of
 from aegis.policies.smoothing import probability_taken
 from aegis.policies.stated_incumbent import StatedIncumbent
 from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Policy, Problem, Variable, augmented_context
@@ -39,18 +39,18 @@ def bin_variables(
     """
     if bins < 1:
         raise SettingError(f"there is at least one bin, found {bins}")
-    known = visible_variables(problem, level)
+    known = problem.visible(level)
     wanted = tuple(variable.name for variable in problem.level(level).context) if names is None else names
     rows = augmented_context(problem, batch, level)
-    found: list[BinnedVariable] = []
+    binned: list[BinnedVariable] = []
     for name in wanted:
         if name not in known:
             listed = ", ".join(known) or "nothing"
             raise SettingError(
                 f"level '{level}' does not look at '{name}'{did_you_mean(name, known)}; known when it decides: {listed}"
             )
-        found += _variable(known[name], rows[name], bins)
-    return found
+        binned += _variable(known[name], rows[name], bins)
+    return binned
 
 
 def _variable(variable: Variable, values: AnyArray, bins: int) -> list[BinnedVariable]:
@@ -126,7 +126,7 @@ def contrast_policies(
     problem: Problem, policy: Policy, batch: Batch, levels: Iterable[str], bins: int = 4
 ) -> list[LevelContrast]:
     """Return, level by level, where the policy differs from the incumbent in the contexts of a batch; else from the logger."""
-    found = []
+    contrasts = []
     for level in levels:
         table, chances = table_of(batch, level), level_probabilities(policy, level, batch)
         other = comparator_probabilities(problem, level, batch)
@@ -140,8 +140,16 @@ def contrast_policies(
         parts.sort(key=lambda part: -part.difference.total_variation)
         mean = None if other is None else other.mean(axis=0)
         everything = np.ones(len(table), dtype=bool)
-        found.append(LevelContrast(level, _difference(everything, apart, favourite), tuple(parts), chances.mean(axis=0), mean))
-    return found
+        contrasts.append(
+            LevelContrast(
+                level=level,
+                overall=_difference(everything, apart, favourite),
+                bins=tuple(parts),
+                policy=chances.mean(axis=0),
+                comparator=mean,
+            )
+        )
+    return contrasts
 
 
 def lookup_table(
@@ -152,12 +160,12 @@ def lookup_table(
     by: variables that make up the cells, those of them that a level knows when it decides; without any, the level's own
     contexts. Raises SettingError for a variable that no level looks at.
     """
-    asked = tuple(levels)
-    known = {level: visible_variables(problem, level) for level in asked}
+    names_of_levels = tuple(levels)
+    known = {level: problem.visible(level) for level in names_of_levels}
     for name in by:
-        check_choice(name, dict.fromkeys(found for names in known.values() for found in names), "variable to look up by")
-    found: list[LookupCell] = []
-    for level in asked:
+        check_choice(name, dict.fromkeys(cells for names in known.values() for cells in names), "variable to look up by")
+    cells: list[LookupCell] = []
+    for level in names_of_levels:
         table, chances = table_of(batch, level), level_probabilities(policy, level, batch)
         other = comparator_probabilities(problem, level, batch)
         names = tuple(name for name in by if name in known[level]) if by else None
@@ -165,16 +173,16 @@ def lookup_table(
         codes, places = _joint(axes, len(table))
         for cell, first in enumerate(places):
             inside = codes == cell
-            found.append(
+            cells.append(
                 LookupCell(
-                    level,
-                    {axis.name: axis.labels[axis.codes[first]] for axis in axes},
-                    int(inside.sum()),
-                    chances[inside].mean(axis=0),
-                    None if other is None else other[inside].mean(axis=0),
+                    level=level,
+                    where={axis.name: axis.labels[axis.codes[first]] for axis in axes},
+                    decisions=int(inside.sum()),
+                    policy=chances[inside].mean(axis=0),
+                    comparator=None if other is None else other[inside].mean(axis=0),
                 )
             )
-    return found
+    return cells
 
 
 def level_probabilities(policy: Policy, level: str, batch: Batch) -> Array:

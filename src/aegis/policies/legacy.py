@@ -6,29 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from aegis.errors import PolicyError, did_you_mean
-from aegis.policies.base import LevelRule, table_of, visible_variables
+from aegis.policies.base import LevelRule, SingleParticle, set_fields, table_of
 from aegis.policies.rules import rule_from_description
 from aegis.policies.smoothing import density_of, exact_actions, probability_taken, quantile_of, refuse_undecided
 from aegis.problem import Array, Batch, Problem, State, augmented_context
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class Logged(SingleParticle):
     """The propensities in the batch; one particle. A propensity missing from the log stays nan.
 
-    It cannot act: on a batch under construction nothing has been recorded, and PolicyError says so.
+    It cannot act: a batch under construction has no propensities, and PolicyError says so.
+
+    Parameters
+    ----------
+    problem
+        The problem of the log.
     """
 
     kind: ClassVar[str] = "logged"
     problem: Problem
-
-    @property
-    def weights(self) -> Array:
-        """Return `[1]`."""
-        return np.ones(1)
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[1, n]`."""
@@ -57,10 +55,20 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
-class Legacy:
-    """One rule per level, by level name; one particle.
+class Legacy(SingleParticle):
+    """A known controller: one rule per level; one particle.
 
-    Raises PolicyError if a level has no rule, if a rule names no level, or if a rule does not fit its level.
+    Parameters
+    ----------
+    problem
+        The problem that the controller acts on.
+    rules
+        One rule per level, by level name.
+
+    Raises
+    ------
+    PolicyError
+        If a level has no rule, if a rule names no level, or if a rule does not fit its level.
     """
 
     kind: ClassVar[str] = "legacy"
@@ -75,16 +83,11 @@ class Legacy:
         missing = [name for name in names if name not in self.rules]
         if missing:
             raise PolicyError(f"legacy: every level needs a rule; none for {', '.join(missing)}")
-        object.__setattr__(self, "rules", {name: self.rules[name] for name in names})
+        set_fields(self, rules={name: self.rules[name] for name in names})
         for name, rule in self.rules.items():
             if isinstance(rule, type) or not isinstance(rule, LevelRule):
                 raise PolicyError(f"legacy: level '{name}' needs a rule such as Uniform(), found {rule!r}")
-            rule.check(self.problem.level(name), visible_variables(self.problem, name))
-
-    @property
-    def weights(self) -> Array:
-        """Return `[1]`."""
-        return np.ones(1)
+            rule.check(self.problem.level(name), self.problem.visible(name))
 
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[1, n, A]`."""
@@ -98,7 +101,7 @@ class Legacy:
         if spec.actions.continuous:
             rows = augmented_context(self.problem, batch, level)
             return density_of(self.rules[level], spec, rows, len(table), exact_actions(level, table))[None]
-        return probability_taken(self.full(level, batch), self.problem.level(level), table_of(batch, level))
+        return probability_taken(self.full(level, batch), spec, table)
 
     def drawn(self, level: str, batch: Batch, uniform: Array) -> Array:
         """Return the number `[1, n]` taken from an interval for uniform numbers `[n]`."""

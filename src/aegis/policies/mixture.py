@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from aegis.errors import PolicyError
-from aegis.policies.base import problem_of, require_storable, table_of
+from aegis.policies.base import bad_distribution, problem_of, require_storable, set_fields, table_of
 from aegis.policies.smoothing import draw_numbers
 from aegis.problem import AnyArray, Array, Batch, Policy, Problem, Scope, State
 
@@ -21,7 +21,7 @@ from aegis.problem import AnyArray, Array, Batch, Policy, Problem, Scope, State
 def decision_positions(batch: Batch) -> dict[str, AnyArray]:
     """Return for each level the depth-first position `[n]` of its decisions among all decisions of the batch."""
     above = {name: batch.ancestors(name) for name in batch.levels}
-    found: dict[str, AnyArray] = {}
+    positions: dict[str, AnyArray] = {}
     for name, table in batch.levels.items():
         rows = np.arange(len(table))
         place = rows.copy()
@@ -32,8 +32,8 @@ def decision_positions(batch: Batch) -> dict[str, AnyArray]:
                 place += above[name][other] + 1
             else:  # an inner level: its decisions below earlier siblings
                 place += np.searchsorted(above[other][name], rows, side="left")
-        found[name] = place
-    return found
+        positions[name] = place
+    return positions
 
 
 def sums_before(batch: Batch, values: Mapping[str, Array]) -> dict[str, Array]:
@@ -70,14 +70,21 @@ def sums_before(batch: Batch, values: Mapping[str, Array]) -> dict[str, Array]:
     return {name: before[:, place] for name, place in places.items()}
 
 
-SUM_TOLERANCE = 1e-6
-
-
 @dataclass(frozen=True, slots=True, init=False)
 class Mixture:
-    """The particles of several policies, one after the other; `weights[i]` is split over the particles of policy i.
+    """The particles of several policies, one after the other.
 
-    Without weights all policies weigh the same. Raises PolicyError on weights that are not a distribution.
+    Parameters
+    ----------
+    policies
+        The members, at least one.
+    weights
+        A distribution over the members, equal by default; `weights[i]` is split over the particles of policy i.
+
+    Raises
+    ------
+    PolicyError
+        If there are no members, or if the weights are not a distribution.
     """
 
     kind: ClassVar[str] = "mixture"
@@ -88,14 +95,13 @@ class Mixture:
         members = tuple(policies)
         if not members:
             raise PolicyError("a mixture needs at least one policy")
-        given = np.full(len(members), 1.0 / len(members)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if given.shape != (len(members),):
-            raise PolicyError(f"a mixture needs one weight per policy: {len(members)} policies, weights {given.tolist()}")
-        total = given.sum()
-        if not (np.isfinite(given).all() and (given >= 0).all() and abs(total - 1.0) <= SUM_TOLERANCE):
-            raise PolicyError(f"the weights of a mixture are numbers from 0 that sum to 1, found {given.tolist()}")
-        object.__setattr__(self, "policies", members)
-        object.__setattr__(self, "shares", tuple(float(share) for share in given / total))
+        shares = np.full(len(members), 1.0 / len(members)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if shares.shape != (len(members),):
+            raise PolicyError(f"a mixture needs one weight per policy: {len(members)} policies, weights {shares.tolist()}")
+        if bad_distribution(shares, None) is not None:
+            raise PolicyError(f"the weights of a mixture are numbers from 0 that sum to 1, found {shares.tolist()}")
+        total = shares.sum()
+        set_fields(self, policies=members, shares=tuple(float(share) for share in shares / total))
 
     @property
     def problem(self) -> Problem:
@@ -130,7 +136,7 @@ class Mixture:
         """Build the policy from its state."""
         shares = tuple(float(share) for share in state.setting("shares"))
         mixture = cls([state.policy(str(i)) for i in range(len(shares))], shares)
-        object.__setattr__(mixture, "shares", shares)  # dividing by their sum again could change the last digit
+        set_fields(mixture, shares=shares)  # dividing by their sum again could change the last digit
         return mixture
 
 
@@ -196,8 +202,8 @@ def _decided_logs(policy: Policy, level: str, batch: Batch) -> Array:
     if decided.all():
         return _log(policy.taken(level, batch))
     value = None if table.value is None else np.where(decided, table.value, np.nanmin(table.value))
-    asked = batch.with_level(level, replace(table, action=np.where(decided, table.action, 0).astype(np.int32), value=value))
-    return np.where(decided, _log(policy.taken(level, asked)), 0.0)
+    completed = batch.with_level(level, replace(table, action=np.where(decided, table.action, 0).astype(np.int32), value=value))
+    return np.where(decided, _log(policy.taken(level, completed)), 0.0)
 
 
 def _log(values: Array) -> Array:

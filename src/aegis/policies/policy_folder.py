@@ -30,17 +30,11 @@ from aegis.policies.target_columns import FullColumns, TargetColumns
 from aegis.problem import AnyArray, Policy, Problem, State, Storable, dump_problem
 
 POLICIES: dict[str, type[Storable]] = {
-    "legacy": Legacy,
-    "logged": Logged,
-    "incumbent": StatedIncumbent,
-    "mixture": Mixture,
-    "hybrid": Hybrid,
-    "capped": Capped,
-    "floored": Floored,
-    "columns": TargetColumns,
-    "full columns": FullColumns,
-    "function": Function,
-}
+    policy.kind: policy
+    for policy in (
+        Legacy, Logged, StatedIncumbent, Mixture, Hybrid, Capped, Floored, TargetColumns, FullColumns, Function,
+    )
+}  # fmt: skip
 
 
 # What reading a damaged file of arrays may raise: the system, the zip reader, the header of an array, its size.
@@ -59,10 +53,23 @@ def policy_digest(policy: Policy | Storable) -> str:
 
 
 def save_policy(policy: Policy | Storable, folder: str | Path, record: Mapping[str, Any] | None = None) -> None:
-    """Write a policy folder, replacing the policy in it; `record` (plain data, such as the split it was learned on) goes along.
+    """Write a policy folder, replacing the policy in it.
 
-    What is not a policy but can be stored, such as reward models, is written the same way; `load_stored` reads it. Raises
-    PolicyError if it cannot be stored, OutputError if the folder cannot be written.
+    Parameters
+    ----------
+    policy
+        A policy, or something else that can be stored, such as reward models; `read_stored` reads it.
+    folder
+        The folder, created if need be.
+    record
+        Plain data that goes along, such as the split that the policy was learned on.
+
+    Raises
+    ------
+    PolicyError
+        If the policy cannot be stored.
+    OutputError
+        If the folder cannot be written.
     """
     place = Path(folder)
     text, name, arrays = _file_contents(policy, record)
@@ -90,7 +97,7 @@ def policy_to_bytes(policy: Policy | Storable) -> bytes:
 
 
 def policy_from_bytes(packed: bytes, problem: Problem, kinds: Mapping[str, type[Storable]] = POLICIES) -> Storable:
-    """Return what `pack` made into one piece, a policy or not; raises PolicyError as `load_policy` does."""
+    """Return what `policy_to_bytes` made into one piece, a policy or not; raises PolicyError as `read_policy` does."""
     with tempfile.TemporaryDirectory(prefix="aegis-policy-") as folder:
         try:
             with zipfile.ZipFile(io.BytesIO(packed)) as bundle:
@@ -113,7 +120,7 @@ def read_policy(folder: str | Path, problem: Problem, kinds: Mapping[str, type[S
 
 
 def read_stored(folder: str | Path, problem: Problem, kinds: Mapping[str, type[Storable]] = POLICIES) -> Storable:
-    """Return what is stored in a folder for `problem`, a policy or not; raises PolicyError as `load_policy` does."""
+    """Return what is stored in a folder for `problem`, a policy or not; raises PolicyError as `read_policy` does."""
     content = _read(Path(folder))
     if content["problem"] != json_digest(_identity(problem)):
         raise PolicyError(
@@ -184,7 +191,7 @@ def _build(tree: Mapping[str, Any], path: str, arrays: Mapping[str, AnyArray], p
         raise PolicyError(f"unknown kind of policy '{kind}'{did_you_mean(kind, kinds)}; kinds: {', '.join(kinds)}")
     members = {name: _build(member, f"{path}{name}/", arrays, problem, kinds) for name, member in tree["members"].items()}
     own = {name: arrays[f"{path}{name}"] for name in tree["arrays"]}
-    return kinds[kind].restore(State(kind, tree["settings"], own, members), problem)
+    return kinds[kind].restore(State(kind=kind, settings=tree["settings"], arrays=own, members=members), problem)
 
 
 def _digest(tree: Mapping[str, Any], arrays: Mapping[str, AnyArray], problem: str) -> str:
@@ -231,11 +238,9 @@ def _read(folder: Path) -> dict[str, Any]:
             f"{path} was written by a newer version of AEGIS (format {version}; this version reads up to "
             f"{POLICY_FORMAT}); update AEGIS"
         )
-    seal = content.pop("seal", None)
-    if seal != json_digest(content):
+    if content.pop("seal", None) != json_digest(content):
         raise PolicyError(f"{path} was altered after it was written; restore it or save the policy again")
-    found: dict[str, Any] = content
-    return found
+    return dict(content)
 
 
 def _read_arrays(folder: Path, name: str | None) -> dict[str, AnyArray]:
@@ -243,8 +248,8 @@ def _read_arrays(folder: Path, name: str | None) -> dict[str, AnyArray]:
         return {}
     path = folder / name
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
-            return {key: found[key] for key in found.files}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {key: arrays[key] for key in arrays.files}
     except _DAMAGE as error:
         raise PolicyError(
             f"cannot read the arrays of the policy, {path}: {error}; restore the folder or save it again"

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from aegis.errors import PolicyError, SettingError, check_choice, did_you_mean
+from aegis.errors import PolicyError, SettingError, check_choice, did_you_mean, finite_number
 from aegis.policies.base import (
+    DescribedRule,
     LevelRule,
-    Mask,
-    checked_number,
+    known_variable,
     level_label,
     nearest_action,
     need_numbers,
@@ -24,25 +24,26 @@ from aegis.policies.base import (
     one_hot,
     open_actions,
     real_variable,
+    set_fields,
     uniform_over,
 )
 from aegis.policies.linear_rules import Gaussian, Natural, Nearest
-from aegis.policies.mixture import SUM_TOLERANCE
 from aegis.policies.smoothing import density_of, quantile_of
-from aegis.problem import Array, Level, Rows, Value, Variable, is_atom
+from aegis.problem import SUM_TOLERANCE, Array, Bools, Level, Rows, Value, Variable, is_atom
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(DescribedRule):
     """Always the available action nearest to size times the sign of a variable; the sign of 0 counts as +1."""
 
+    kind: ClassVar[str] = "sign"
     variable: str
     size: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", checked_number(self.size, "sign: 'size'"))
+        set_fields(self, size=finite_number("sign: 'size'", self.size))
 
-    def probabilities(self, level: Level, rows: Rows, count: int, available: Mask | None = None) -> Array:
+    def probabilities(self, level: Level, rows: Rows, count: int, available: Bools | None = None) -> Array:
         """Return `[n, A]`."""
         need_numbers(level, "sign")
         values = real_variable(rows, self.variable, level_label(level))
@@ -55,27 +56,24 @@ class Sign:
         need_numbers(level, "sign")
         need_real(self.variable, known, level_label(level))
 
-    def describe(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {"kind": "sign", "variable": self.variable, "size": self.size}
-
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(DescribedRule):
     """Always the same action: the nearest to a number, or exactly a label.
 
     Where it is not available: the nearest available number, or the first available label.
     """
 
+    kind: ClassVar[str] = "constant"
     value: Value
 
     def __post_init__(self) -> None:
         if isinstance(self.value, np.generic):
-            object.__setattr__(self, "value", self.value.item())
+            set_fields(self, value=self.value.item())
         if not isinstance(self.value, str | bool):
-            checked_number(self.value, "constant: 'value'")
+            finite_number("constant: 'value'", self.value)
 
-    def probabilities(self, level: Level, rows: Rows, count: int, available: Mask | None = None) -> Array:
+    def probabilities(self, level: Level, rows: Rows, count: int, available: Bools | None = None) -> Array:
         """Return `[n, A]`."""
         actions = level.actions
         mask = open_actions(available, count, actions.count, level_label(level))
@@ -91,10 +89,6 @@ class Constant:
             self._number(level)
         else:
             self._label(level)
-
-    def describe(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {"kind": "constant", "value": self.value}
 
     def _number(self, level: Level) -> float:
         if isinstance(self.value, str | bool):
@@ -112,10 +106,12 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
+class Uniform(DescribedRule):
     """Every available action with the same probability."""
 
-    def probabilities(self, level: Level, rows: Rows, count: int, available: Mask | None = None) -> Array:
+    kind: ClassVar[str] = "uniform"
+
+    def probabilities(self, level: Level, rows: Rows, count: int, available: Bools | None = None) -> Array:
         """Return `[n, A]`."""
         return uniform_over(open_actions(available, count, level.actions.count, level_label(level)))
 
@@ -132,24 +128,21 @@ class Uniform:
     def check(self, level: Level, known: Mapping[str, Variable]) -> None:
         """Fits every level."""
 
-    def describe(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {"kind": "uniform"}
-
 
 @dataclass(frozen=True, slots=True)
-class Epsilon:
+class Epsilon(DescribedRule):
     """Another rule with probability 1 - epsilon, a uniform choice among the available actions otherwise."""
 
+    kind: ClassVar[str] = "epsilon"
     rule: LevelRule
     epsilon: float
 
     def __post_init__(self) -> None:
         if isinstance(self.rule, type) or not isinstance(self.rule, LevelRule):
             raise SettingError(f"epsilon: 'rule' is another rule, found {self.rule!r}")
-        object.__setattr__(self, "epsilon", checked_number(self.epsilon, "epsilon: 'epsilon'", low=0.0, high=1.0))
+        set_fields(self, epsilon=finite_number("epsilon: 'epsilon'", self.epsilon, 0.0, 1.0))
 
-    def probabilities(self, level: Level, rows: Rows, count: int, available: Mask | None = None) -> Array:
+    def probabilities(self, level: Level, rows: Rows, count: int, available: Bools | None = None) -> Array:
         """Return `[n, A]`."""
         base = self.rule.probabilities(level, rows, count, available)
         spread = Uniform().probabilities(level, rows, count, available)
@@ -172,25 +165,22 @@ class Epsilon:
         """Needs what the inner rule needs."""
         self.rule.check(level, known)
 
-    def describe(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {"kind": "epsilon", "rule": self.rule.describe(), "epsilon": self.epsilon}
-
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class Shares(DescribedRule):
     """The same shares of the actions whenever a category has the same value; with no `variable`, always the same shares.
 
     shares: one row of A probabilities for each value of the category, in the order of its values (without one, a single row).
-    Where actions are not available the others keep their proportions; if none of those with a share is left, all that are left
+    Where actions are not available the others keep their proportions. If no action with a share is available, all available ones
     are equally likely.
     """
 
+    kind: ClassVar[str] = "shares"
     shares: tuple[tuple[float, ...], ...]
     variable: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shares", tuple(_distribution(row, index) for index, row in enumerate(self.shares)))
+        set_fields(self, shares=tuple(_distribution(row, index) for index, row in enumerate(self.shares)))
         if not self.shares or (self.variable is None and len(self.shares) != 1):
             raise SettingError(
                 f"shares: without a 'variable' there is one row of shares, found {len(self.shares)}; name the category they go by"
@@ -198,45 +188,35 @@ class Shares:
         if len({len(row) for row in self.shares}) > 1:
             raise SettingError("shares: every row has one number per action; rows of different lengths were found")
 
-    def probabilities(self, level: Level, rows: Rows, count: int, available: Mask | None = None) -> Array:
+    def probabilities(self, level: Level, rows: Rows, count: int, available: Bools | None = None) -> Array:
         """Return `[n, A]`."""
         self._fits(level)
         mask = open_actions(available, count, level.actions.count, level_label(level))
-        given = np.asarray(self.shares)
-        if self.variable is None:
-            codes = np.zeros(count, dtype=np.int64)
-        elif self.variable not in rows:
-            raise PolicyError(
-                f"{level_label(level)}: shares go by '{self.variable}', which is not among {', '.join(rows) or 'nothing'}"
-            )
-        else:
-            codes = rows[self.variable].astype(np.int64)
-            if ((codes < 0) | (codes >= len(given))).any():
-                row = int(np.argmax((codes < 0) | (codes >= len(given))))
-                raise PolicyError(
-                    f"{level_label(level)}, row {row}: '{self.variable}' is missing, so that no row of shares applies"
-                )
-        kept = np.where(mask, given[codes], 0.0)
-        total = kept.sum(axis=1, keepdims=True)
-        return np.where(total > 0, kept / np.where(total > 0, total, 1.0), uniform_over(mask))
+        shares, codes = np.asarray(self.shares), np.zeros(count, dtype=np.int64)
+        if self.variable is not None:
+            codes = known_variable(rows, self.variable, level_label(level)).astype(np.int64)
+        missing = (codes < 0) | (codes >= len(shares))
+        if missing.any():
+            where = f"{level_label(level)}, row {int(np.argmax(missing))}"
+            raise PolicyError(f"{where}: '{self.variable}' is missing, so that no row of shares applies")
+        available_shares = np.where(mask, shares[codes], 0.0)
+        total = available_shares.sum(axis=1, keepdims=True)
+        return np.where(total > 0, available_shares / np.where(total > 0, total, 1.0), uniform_over(mask))
 
     def check(self, level: Level, known: Mapping[str, Variable]) -> None:
         """Needs one share per action, and a category among what is known with one row for each of its values."""
         self._fits(level)
         if self.variable is None:
             return
-        found = known.get(self.variable)
-        if found is None or found.kind != "categorical":
-            what = "not known when it decides" if found is None else found.kind
+        variable = known.get(self.variable)
+        if variable is None or variable.kind != "categorical":
+            what = "not known when it decides" if variable is None else variable.kind
             raise PolicyError(f"{level_label(level)}: shares go by a category, but '{self.variable}' is {what}")
-        if len(found.values) != len(self.shares):
+        if len(variable.values) != len(self.shares):
+            count = len(variable.values)
             raise PolicyError(
-                f"{level_label(level)}: '{self.variable}' has {len(found.values)} values, and shares have {len(self.shares)} rows"
+                f"{level_label(level)}: '{self.variable}' has {count} values, and shares have {len(self.shares)} rows"
             )
-
-    def describe(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {"kind": "shares", "shares": [list(row) for row in self.shares], "variable": self.variable}
 
     def _fits(self, level: Level) -> None:
         if len(self.shares[0]) != level.actions.count:
@@ -247,16 +227,18 @@ class Shares:
 
 
 def _distribution(row: Sequence[float], index: int) -> tuple[float, ...]:
-    found = tuple(checked_number(value, f"shares, row {index + 1}: a share", low=0.0, high=1.0) for value in row)
-    if abs(sum(found) - 1.0) > SUM_TOLERANCE:
-        raise SettingError(f"shares, row {index + 1}: the shares sum to {sum(found):.6g}, expected 1 (within {SUM_TOLERANCE:g})")
-    return found
+    where = f"shares, row {index + 1}"
+    shares = tuple(finite_number(f"{where}: a share", value, 0.0, 1.0) for value in row)
+    if abs(sum(shares) - 1.0) > SUM_TOLERANCE:
+        raise SettingError(f"{where}: the shares sum to {sum(shares):.6g}, expected 1 (within {SUM_TOLERANCE:g})")
+    return shares
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax:
+class Softmax(DescribedRule):
     """Probabilities proportional to exp(score / temperature), score_a = intercept_a + sum of slopes[v][a] times v."""
 
+    kind: ClassVar[str] = "softmax"
     intercepts: tuple[float, ...]
     slopes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     temperature: float = 1.0
@@ -268,20 +250,19 @@ class Softmax:
                 raise SettingError(
                     f"softmax: the slopes of '{name}' are one number per action, like the {size} intercepts; found {len(slope)}"
                 )
-        slopes = {name: _numbers(self.slopes[name], f"softmax: slope of '{name}'") for name in sorted(self.slopes)}
-        object.__setattr__(self, "intercepts", _numbers(self.intercepts, "softmax: intercept"))
-        object.__setattr__(self, "slopes", slopes)
-        temperature = checked_number(self.temperature, "softmax: 'temperature'", low=0.0)
-        if temperature == 0:
-            raise SettingError("softmax: 'temperature' is above 0, found 0; for a deterministic choice use another rule")
-        object.__setattr__(self, "temperature", temperature)
+        set_fields(
+            self,
+            intercepts=_numbers(self.intercepts, "softmax: intercept"),
+            slopes={name: _numbers(self.slopes[name], f"softmax: slope of '{name}'") for name in sorted(self.slopes)},
+            temperature=finite_number("softmax: 'temperature'", self.temperature, above=0.0),
+        )
 
-    def probabilities(self, level: Level, rows: Rows, count: int, available: Mask | None = None) -> Array:
+    def probabilities(self, level: Level, rows: Rows, count: int, available: Bools | None = None) -> Array:
         """Return `[n, A]`."""
         self._fits(level)
         mask = open_actions(available, count, level.actions.count, level_label(level))
         score = np.tile(np.asarray(self.intercepts), (count, 1))
-        with np.errstate(over="ignore", invalid="ignore"):  # looked at right below
+        with np.errstate(over="ignore", invalid="ignore"):  # checked right below
             for name, slope in self.slopes.items():
                 score = score + real_variable(rows, name, level_label(level))[:, None] * np.asarray(slope)
             score = score / self.temperature
@@ -297,11 +278,6 @@ class Softmax:
         for name in self.slopes:
             need_real(name, known, level_label(level))
 
-    def describe(self) -> dict[str, Any]:
-        """Return plain data."""
-        slopes = {name: list(slope) for name, slope in self.slopes.items()}
-        return {"kind": "softmax", "intercepts": list(self.intercepts), "slopes": slopes, "temperature": self.temperature}
-
     def _fits(self, level: Level) -> None:
         if len(self.intercepts) != level.actions.count:
             raise PolicyError(
@@ -311,19 +287,11 @@ class Softmax:
 
 
 def _numbers(values: Sequence[float], what: str) -> tuple[float, ...]:
-    return tuple(checked_number(value, f"{what} {position + 1}") for position, value in enumerate(values))
+    return tuple(finite_number(f"{what} {position + 1}", value) for position, value in enumerate(values))
 
 
 LEVEL_RULES: dict[str, type[Any]] = {
-    "uniform": Uniform,
-    "natural": Natural,
-    "gaussian": Gaussian,
-    "sign": Sign,
-    "constant": Constant,
-    "nearest": Nearest,
-    "softmax": Softmax,
-    "epsilon": Epsilon,
-    "shares": Shares,
+    rule.kind: rule for rule in (Uniform, Natural, Gaussian, Sign, Constant, Nearest, Softmax, Epsilon, Shares)
 }
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from aegis.errors import PolicyError, SettingError
-from aegis.policies.base import LevelRule, one_hot, table_of, visible_variables
+from aegis.policies.base import LevelRule, SingleParticle, one_hot, table_of
 from aegis.policies.legacy import Legacy, Logged
 from aegis.policies.rules import Epsilon, Uniform, rule_from_description
 from aegis.policies.smoothing import density_of, exact_actions, probability_taken
@@ -19,11 +19,20 @@ INCUMBENT_ROUND_OFF = 1e-6  # of logged probabilities
 
 
 @dataclass(frozen=True, slots=True)
-class StatedIncumbent:
+class StatedIncumbent(SingleParticle):
     """The incumbents of a problem, level by level; one particle.
 
-    At a level without one, and at one that is declared to be `logged`, it is the policy that wrote the log. Raises PolicyError
-    if a rule does not fit its level.
+    At a level without one, and at one that is declared to be `logged`, it is the policy that wrote the log.
+
+    Parameters
+    ----------
+    problem
+        The problem that states the incumbents.
+
+    Raises
+    ------
+    PolicyError
+        If a rule does not fit its level.
     """
 
     kind: ClassVar[str] = "incumbent"
@@ -33,17 +42,12 @@ class StatedIncumbent:
         for level in self.problem.levels:
             rule = _rule(level)
             if rule is not None:
-                rule.check(level, visible_variables(self.problem, level.name))
+                rule.check(level, self.problem.visible(level.name))
 
     @property
     def levels(self) -> Scope:
         """The levels at which it is not the policy that wrote the log."""
         return stated_levels(self.problem)
-
-    @property
-    def weights(self) -> Array:
-        """Return `[1]`."""
-        return np.ones(1)
 
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[1, n, A]`; PolicyError if the batch does not hold what the incumbent is read from."""
@@ -81,14 +85,13 @@ class StatedIncumbent:
     @classmethod
     def restore(cls, state: State, problem: Problem) -> StatedIncumbent:
         """Build the policy from its state; PolicyError if the problem states another incumbent by now."""
-        found = cls(problem)
-        if found.state().settings != dict(state.settings):
+        policy = cls(problem)
+        if policy.state().settings != dict(state.settings):
             raise PolicyError(
                 f"policy of kind 'incumbent': it was made for the incumbent {state.settings.get('stated')}, and the problem "
-                "states "
-                f"{found.state().settings['stated']}; learn it again"
+                f"states {policy.state().settings['stated']}; learn it again"
             )
-        return found
+        return policy
 
 
 def incumbent_misfit(level: str, batch: Batch, taken: Array, full: Array | None, most: float | None) -> tuple[int, str] | None:
@@ -202,6 +205,5 @@ def _meant(level: Level, table: LevelTable) -> AnyArray:
 def _absent(level: str, column: str) -> PolicyError:
     return PolicyError(
         f"level '{level}': the decisions do not hold the incumbent's column '{column}'; read them from a log that has it, or "
-        "state "
-        "the incumbent as a rule under 'policy'"
+        "state the incumbent as a rule under 'policy'"
     )

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from aegis.errors import PolicyError, did_you_mean
-from aegis.policies.base import open_actions, table_of
+from aegis.policies.base import SingleParticle, open_actions, set_fields, table_of
 from aegis.policies.smoothing import probability_taken, refuse_undecided
-from aegis.problem import Actions, AnyArray, Array, Batch, Problem, State, Storable, is_atom
+from aegis.problem import SUM_TOLERANCE, Actions, AnyArray, Array, Batch, Problem, State, Storable, is_atom
 
 
 def column_values(problem: Problem, level: str, column: str, batch: Batch, density: bool = False) -> Array:
@@ -28,22 +28,22 @@ def column_values(problem: Problem, level: str, column: str, batch: Batch, densi
         raise PolicyError(f"{_at(column, row, batch)}: {values[row]} is not a probability; expected a number in [0, 1]")
     if level == problem.innermost.name:
         return values
-    owner = _owners(batch, level)
+    owner = batch.ancestors(problem.innermost.name)[level]
     first = np.concatenate([np.zeros(min(1, owner.size), dtype=np.int64), np.flatnonzero(owner[1:] != owner[:-1]) + 1])
     if first.size != len(table_of(batch, level)):
         childless = np.bincount(owner, minlength=len(table_of(batch, level))) == 0
         raise PolicyError(
             f"column '{column}': decision {int(np.argmax(childless))} of level '{level}' has no innermost row to read it from"
         )
-    found: Array = values[first]
+    own: Array = values[first]
     # Equal to the first row everywhere is equal to the row before everywhere.
     if bool(((values[1:] != values[:-1]) & (owner[1:] == owner[:-1])).any()):
-        row = int(np.argmax(values != found[owner]))
+        row = int(np.argmax(values != own[owner]))
         raise PolicyError(
-            f"{_at(column, row, batch)}: {values[row]}, but {found[owner[row]]} on the first row of the same decision "
+            f"{_at(column, row, batch)}: {values[row]}, but {own[owner[row]]} on the first row of the same decision "
             f"of level '{level}'; repeat one value on all rows below a decision"
         )
-    return found
+    return own
 
 
 def _check_densities(problem: Problem, level: str, column: str, values: Array, batch: Batch) -> None:
@@ -59,7 +59,7 @@ def _check_densities(problem: Problem, level: str, column: str, values: Array, b
     if table.value is None or (spec.propensity is not None and column == spec.propensity.column):
         return
     atoms = is_atom(spec.actions, table.value)
-    mixed = (atoms if level == problem.innermost.name else atoms[_owners(batch, level)]) & (values != 0)
+    mixed = (atoms if level == problem.innermost.name else atoms[batch.ancestors(problem.innermost.name)[level]]) & (values != 0)
     if mixed.any():
         row = int(np.argmax(mixed))
         raise PolicyError(
@@ -76,26 +76,17 @@ def _numbers(problem: Problem, column: str, batch: Batch) -> Array:
         raise PolicyError(
             f"the batch does not hold the target column '{column}'{did_you_mean(column, batch.extra)}; columns read: {held}"
         )
-    given: AnyArray = batch.extra[column]
-    if given.shape != (len(innermost),):
-        raise PolicyError(f"column '{column}': {list(given.shape)} values for {len(innermost)} innermost decisions")
+    values: AnyArray = batch.extra[column]
+    if values.shape != (len(innermost),):
+        raise PolicyError(f"column '{column}': {list(values.shape)} values for {len(innermost)} innermost decisions")
     try:
-        return given.astype(np.float64, copy=False)
+        return values.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"column '{column}': target probabilities are numbers; {error}") from error
 
 
 def _at(column: str, row: int, batch: Batch) -> str:
     return f"{batch.where(row)}, column '{column}'"
-
-
-def _owners(batch: Batch, level: str) -> AnyArray:
-    """Return the decision of an outer level `[n]` above each innermost decision."""
-    names = list(batch.levels)
-    owner: AnyArray = batch.levels[names[-1]].parent
-    for name in names[-2 : names.index(level) : -1]:
-        owner = batch.levels[name].parent[owner]
-    return owner
 
 
 def order_by_name(actions: Actions, columns: Sequence[str]) -> tuple[str, ...] | None:
@@ -130,12 +121,41 @@ def _beginnings(name: str) -> Iterator[str]:
             yield name[:place]
 
 
+def _check_columns(problem: Problem, kind: str, columns: Mapping[str, Sequence[str]]) -> None:
+    """Raise PolicyError unless columns are of known levels, and none has another role than that of a propensity."""
+    names = ", ".join(problem.names)
+    for name in columns:
+        if name not in problem.names:
+            raise PolicyError(f"{kind}: there is no level '{name}'{did_you_mean(name, problem.names)}; levels: {names}")
+    if not columns:
+        raise PolicyError(f"{kind}: name columns for at least one level of {names}")
+    used = {column for listed in columns.values() for column in listed}
+    for role in problem.roles:
+        if role.kind != "propensity" and role.column in used:  # the legacy's own probabilities may be a target
+            raise PolicyError(
+                f"{kind}: '{role.column}' is {role.words}; a column here holds a probability of the candidate, fixed without "
+                "looking at rewards: log it under a name of its own"
+            )
+
+
 @dataclass(frozen=True, slots=True)
-class TargetColumns:
+class TargetColumns(SingleParticle):
     """Target probabilities of the taken actions, one column per level name, found in `Batch.extra`; one particle.
 
     A level without a column cannot be asked. An outer level's column is repeated on the rows below each decision and must
     agree there.
+
+    Parameters
+    ----------
+    problem
+        The problem of the log.
+    columns
+        A column of the log by level name.
+
+    Raises
+    ------
+    PolicyError
+        If a level is unknown, or if a column has another role.
     """
 
     kind: ClassVar[str] = "columns"
@@ -143,26 +163,8 @@ class TargetColumns:
     columns: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        names = self.problem.names
-        for name in self.columns:
-            if name not in names:
-                raise PolicyError(
-                    f"target columns: there is no level '{name}'{did_you_mean(name, names)}; levels: {', '.join(names)}"
-                )
-        if not self.columns:
-            raise PolicyError(f"target columns: name a column for at least one level of {', '.join(names)}")
-        for role in self.problem.roles:
-            if role.kind != "propensity" and role.column in self.columns.values():  # a legacy's own probabilities may be a target
-                raise PolicyError(
-                    f"target columns: '{role.column}' is {role.words}; a target column holds the probability that the candidate "
-                    "gives to the action taken, fixed without looking at rewards: log it under a name of its own"
-                )
-        object.__setattr__(self, "columns", {name: self.columns[name] for name in names if name in self.columns})
-
-    @property
-    def weights(self) -> Array:
-        """Return `[1]`."""
-        return np.ones(1)
+        _check_columns(self.problem, "target columns", {level: (column,) for level, column in self.columns.items()})
+        set_fields(self, columns={name: self.columns[name] for name in self.problem.names if name in self.columns})
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[1, n]`; PolicyError names column and row of what is missing, outside [0, 1] or contradictory."""
@@ -192,15 +194,24 @@ class TargetColumns:
         return self.columns[level]
 
 
-COLUMN_SUM_TOLERANCE = 1e-6
-
-
 @dataclass(frozen=True, slots=True)
-class FullColumns:
+class FullColumns(SingleParticle):
     """Probabilities of all actions, in the order of the action's values, by level; found in `Batch.extra`. One particle.
 
     Actions that are not available have probability 0 in it. Columns whose names show another order of the actions are refused.
     On an interval they are the probabilities of its points, around which it acts uniformly; it takes no atom.
+
+    Parameters
+    ----------
+    problem
+        The problem of the log.
+    columns
+        One column per action by level name.
+
+    Raises
+    ------
+    PolicyError
+        If a level is unknown, if there is not one column per action, or if a column has another role.
     """
 
     kind: ClassVar[str] = "full columns"
@@ -208,70 +219,55 @@ class FullColumns:
     columns: Mapping[str, Sequence[str]]
 
     def __post_init__(self) -> None:
-        names = self.problem.names
+        _check_columns(self.problem, "full columns", self.columns)
         for name, listed in self.columns.items():
-            if name not in names:
+            actions = self.problem.level(name).actions
+            if len(listed) != actions.count or len(set(listed)) < actions.count:
                 raise PolicyError(
-                    f"full columns: there is no level '{name}'{did_you_mean(name, names)}; levels: {', '.join(names)}"
+                    f"full columns: level '{name}' needs {actions.count} different columns, one per action: {list(listed)}"
                 )
-            count = self.problem.level(name).actions.count
-            if len(listed) != count or len(set(listed)) < count:
-                raise PolicyError(f"full columns: level '{name}' needs {count} different columns, one per action: {list(listed)}")
-            shown = order_by_name(self.problem.level(name).actions, listed)
+            shown = order_by_name(actions, listed)
             if shown is not None and shown != tuple(listed):
-                values = ", ".join(map(str, self.problem.level(name).actions.values))
+                values = ", ".join(map(str, actions.values))
                 raise PolicyError(
-                    f"full columns: level '{name}' has the actions {values}, in this order, but the columns {', '.join(listed)} "
-                    f"are named after them in another; write {','.join(shown)}, or rename columns whose names mean something else"
+                    f"full columns: level '{name}' has the actions {values}, in this order, but the columns "
+                    f"{', '.join(listed)} are named after them in another; write {','.join(shown)}, or rename columns whose "
+                    "names mean something else"
                 )
-        if not self.columns:
-            raise PolicyError(f"full columns: name the columns of at least one level of {', '.join(names)}")
-        used = {column for listed in self.columns.values() for column in listed}
-        for role in self.problem.roles:
-            if role.kind != "propensity" and role.column in used:  # a legacy's own probabilities may be a target
-                raise PolicyError(
-                    f"full columns: '{role.column}' is {role.words}; a column here holds the probability that the candidate "
-                    "gives to one action, fixed without looking at rewards: log it under a name of its own"
-                )
-        object.__setattr__(self, "columns", {name: tuple(self.columns[name]) for name in names if name in self.columns})
+        set_fields(self, columns={name: tuple(self.columns[name]) for name in self.problem.names if name in self.columns})
 
     @property
     def windowed(self) -> frozenset[str]:
         """Return the levels at which it acts, on an interval, in windows around the numbers it chooses."""
         return frozenset(self.columns)
 
-    @property
-    def weights(self) -> Array:
-        """Return `[1]`."""
-        return np.ones(1)
-
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[1, n, A]`; PolicyError names column and row of what is missing or no distribution."""
         if level not in self.columns:
             raise PolicyError(f"level '{level}' has no columns; levels with some: {', '.join(self.columns)}")
-        found = np.stack([column_values(self.problem, level, column, batch) for column in self.columns[level]], axis=1)
-        wrong = np.abs(found.sum(axis=1) - 1.0) > COLUMN_SUM_TOLERANCE
+        chances = np.stack([column_values(self.problem, level, column, batch) for column in self.columns[level]], axis=1)
+        wrong = np.abs(chances.sum(axis=1) - 1.0) > SUM_TOLERANCE
         if wrong.any():
             row = int(np.argmax(wrong))
             raise PolicyError(
                 f"level '{level}', row {row}: the probabilities in the columns '{self.columns[level][0]}' and following sum to "
-                f"{found[row].sum():.6g}, expected 1"
+                f"{chances[row].sum():.6g}, expected 1"
             )
-        self._check_available(level, found, batch)
-        return found[None]
+        self._check_available(level, chances, batch)
+        return chances[None]
 
-    def _check_available(self, level: str, found: Array, batch: Batch) -> None:
+    def _check_available(self, level: str, chances: Array, batch: Batch) -> None:
         """Raise PolicyError where actions that are not available have a probability."""
         spec, table = self.problem.level(level), table_of(batch, level)
         if table.available is None:
             return
         mask = open_actions(table.available, len(table), spec.actions.count, f"level '{level}'")
-        wrong = (found > COLUMN_SUM_TOLERANCE) & ~mask
+        wrong = (chances > SUM_TOLERANCE) & ~mask
         if wrong.any():
             row, place = (int(at) for at in np.argwhere(wrong)[0])
             where = batch.where(row) if level == self.problem.innermost.name else f"level '{level}', decision {row}"
             raise PolicyError(
-                f"{where}, column '{self.columns[level][place]}': {found[row, place]:g} for the action "
+                f"{where}, column '{self.columns[level][place]}': {chances[row, place]:g} for the action "
                 f"'{spec.actions.values[place]}', which is not available there; unavailable actions have probability 0: log what "
                 "the candidate does with the others"
             )

@@ -1,10 +1,7 @@
-"""What is decided, in which order, and what is known about causes: the vocabulary every other room speaks."""
+"""Problems: what is decided, in which order, and what is known about causes. Every other package uses these words."""
 
 from aegis.problem.batch import (
-    AnyArray,
-    Array,
     Batch,
-    Ints,
     LevelTable,
     RowOrigins,
     Rows,
@@ -42,14 +39,16 @@ from aegis.problem.problem_file import DRAFT_HEADER, dump_problem, load_problem,
 from aegis.problem.protocols import Plant, Policy, RewardModel, State, Storable
 from aegis.problem.reward import Guard, Reward
 from aegis.problem.strict_yaml import explain_validation_error, read_yaml, write_yaml
-from aegis.problem.traces import OFFSETS, TraceCollector, Traces, coarse_path_hashes, path_digest
 from aegis.problem.variables import (
+    SUM_TOLERANCE,
     Actions,
+    AnyArray,
+    Array,
+    Bools,
+    Ints,
     Value,
     Variable,
-    atom_index,
     cell_edges,
-    cell_probability,
     check_resolution,
     is_atom,
     nearest_points,
@@ -59,12 +58,13 @@ from aegis.problem.variables import (
 
 __all__ = [
     "DRAFT_HEADER",
-    "OFFSETS",
+    "SUM_TOLERANCE",
     "Actions",
     "AnyArray",
     "Array",
     "Backdoor",
     "Batch",
+    "Bools",
     "EpisodeFingerprints",
     "Graph",
     "Guard",
@@ -85,18 +85,13 @@ __all__ = [
     "SiblingGroups",
     "State",
     "Storable",
-    "TraceCollector",
-    "Traces",
     "Value",
     "Variable",
     "ancestors",
-    "atom_index",
     "augmented_context",
     "backdoor_admissible",
     "cell_edges",
-    "cell_probability",
     "check_resolution",
-    "coarse_path_hashes",
     "concat",
     "content_digest",
     "d_separated",
@@ -117,7 +112,6 @@ __all__ = [
     "nested_means",
     "parent_means",
     "parse_problem",
-    "path_digest",
     "read_yaml",
     "round_for_sums",
     "row_hashes",

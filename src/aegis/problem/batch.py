@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from aegis.errors import ProblemError, did_you_mean
 from aegis.problem.level import Level
+from aegis.problem.means import nested_means, plain_means
 from aegis.problem.problem import Problem
-from aegis.problem.variables import nearest_points
+from aegis.problem.variables import AnyArray, Array, Bools, Ints, nearest_points
 
-_OriginArray = npt.NDArray[Any]
-
-_OriginInts = npt.NDArray[np.int32]
+Rows = dict[str, AnyArray]  # columns by name, all of one length
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class RowOrigins:
     """
 
     files: tuple[str, ...]
-    file: _OriginInts
+    file: Ints
     row: npt.NDArray[np.int64]
 
     @classmethod
@@ -43,23 +42,14 @@ class RowOrigins:
         """Return what sorts rows as they are in the files."""
         return int(self.file[index]), int(self.row[index])
 
-    def take(self, indices: _OriginArray) -> RowOrigins:
+    def take(self, indices: AnyArray) -> RowOrigins:
         """Return the origins of some of the rows."""
         return RowOrigins(self.files, self.file[indices], self.row[indices])
 
-    def earliest(self, indices: _OriginArray) -> int:
+    def earliest(self, indices: AnyArray) -> int:
         """Return which of the row indices given comes first in the files."""
         order = np.lexsort((self.row[indices], self.file[indices]))
         return int(indices[order[0]])
-
-
-Array = npt.NDArray[np.float64]  # numbers
-
-Ints = npt.NDArray[np.int32]  # indices of rows, parents or actions
-
-AnyArray = npt.NDArray[Any]  # ids and contexts: numbers or words
-
-Rows = dict[str, AnyArray]  # columns by name, all of one length
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +70,7 @@ class LevelTable:
     action: Ints
     mu_taken: Array
     mu_full: Array | None = None
-    available: npt.NDArray[np.bool_] | None = None
+    available: Bools | None = None
     version: str | None = None
     value: Array | None = None
     base: Ints | None = None
@@ -91,12 +81,12 @@ class LevelTable:
         cls,
         parent: npt.ArrayLike,
         context: Mapping[str, AnyArray],
-        available: npt.NDArray[np.bool_] | None = None,
+        available: Bools | None = None,
     ) -> LevelTable:
         """Return a table whose contexts are known and whose actions are still to be chosen."""
         rows = np.asarray(parent, dtype=np.int32)
         none = np.full(rows.size, -1, dtype=np.int32)
-        return cls(rows, dict(context), none, np.full(rows.size, np.nan), available=available)
+        return cls(parent=rows, context=dict(context), action=none, mu_taken=np.full(rows.size, np.nan), available=available)
 
     def decided(
         self, action: npt.ArrayLike, mu_taken: Array, mu_full: Array | None = None, value: Array | None = None
@@ -109,23 +99,19 @@ class LevelTable:
 
     def take(self, index: AnyArray, parent: AnyArray) -> LevelTable:
         """Return the rows `index` under new parents."""
-        return LevelTable(
-            np.asarray(parent, dtype=np.int32),
-            {name: values[index] for name, values in self.context.items()},
-            self.action[index],
-            self.mu_taken[index],
-            None if self.mu_full is None else self.mu_full[index],
-            None if self.available is None else self.available[index],
-            self.version,
-            None if self.value is None else self.value[index],
-            None if self.base is None else self.base[index],
-            None if self.incumbent is None else self.incumbent[index],
-        )
+        own = ("action", "mu_taken", "mu_full", "available", "value", "base", "incumbent")
+        context = {name: values[index] for name, values in self.context.items()}
+        return replace(self, parent=np.asarray(parent, dtype=np.int32), context=context, **_pick_rows(self, own, index))
 
     def hidden(self) -> LevelTable:
-        """Return the table with its contexts alone, as it was before anybody decided."""
+        """Return the table with its contexts alone, as it was before the decisions."""
         value = None if self.value is None else _unknown(self)
         return replace(self, action=_hidden(self), mu_taken=_unknown(self), value=value)
+
+
+def _pick_rows(table: LevelTable | Batch, names: Iterable[str], rows: AnyArray) -> dict[str, Any]:
+    """Return some rows of the named arrays, None where a table does not have one."""
+    return {name: None if (values := getattr(table, name)) is None else values[rows] for name in names}
 
 
 def _hidden(table: LevelTable) -> Ints:
@@ -138,24 +124,41 @@ def _unknown(table: LevelTable) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Whole episodes: ids, one table per level (outermost first), and what came of the innermost decisions.
+    """Whole episodes: ids, one table per level (outermost first), and the results of the innermost decisions.
 
-    episode `[E]`: ids, any type. cluster `[E]`, time `[E]`: or None. reward `f64[n]`, observed `bool[n]`, outcome `[n]` or
-    `[n, d]`, guards and extra (further columns that were asked for, and base actions where propensities are declared by them)
-    by column: one entry per innermost decision. A batch under construction lacks inner levels and reward. closed `bool[n]`:
-    false where the reward is still awaited, so that the episode is open; None if nothing is awaited.
+    A batch under construction lacks inner levels and reward. Arrays `[E]` have one entry per episode, arrays `[n]` one per
+    innermost decision.
+
+    Parameters
+    ----------
+    episode
+        Ids `[E]` of any type.
+    levels
+        The decisions of each level by name.
+    reward, observed
+        Rewards `f64[n]`, and whether each was observed, `bool[n]`; None if all were.
+    outcome
+        `[n]` or `[n, d]`, or None.
+    guards, extra
+        Columns `[n]` by name: guards, and further columns that a policy or check reads.
+    cluster, time
+        `[E]`, or None.
+    closed
+        `bool[n]`: false where the reward is still awaited, so that the episode is open; None if nothing is awaited.
+    places
+        The file and row of each innermost decision, or None.
     """
 
     episode: AnyArray
     levels: Mapping[str, LevelTable]
     reward: Array | None = None
-    observed: npt.NDArray[np.bool_] | None = None
+    observed: Bools | None = None
     outcome: AnyArray | None = None
     guards: Mapping[str, Array] = field(default_factory=dict)
     cluster: AnyArray | None = None
     time: AnyArray | None = None
     extra: Mapping[str, AnyArray] = field(default_factory=dict)
-    closed: npt.NDArray[np.bool_] | None = None
+    closed: Bools | None = None
     places: RowOrigins | None = None
 
     def __len__(self) -> int:
@@ -164,8 +167,8 @@ class Batch:
     def before(self, level: str, taken: bool = False) -> Batch:
         """Return what is known when the decisions of a level are taken: no rewards, no outcomes, nothing below, no actions there.
 
-        taken: the actions of the level itself stay, to be told how likely they were. Further columns stay, which belong to
-        innermost decisions: then so do the rows of inner levels, empty.
+        taken: the actions of the level itself stay, so that a policy can say how likely they were. Further columns stay; they
+        belong to innermost decisions, so the rows of inner levels stay too, empty.
         """
         names = list(self.levels)
         place = names.index(level)
@@ -175,7 +178,7 @@ class Batch:
         if self.extra:
             for name in names[place + 1 :]:
                 table = self.levels[name]
-                levels[name] = LevelTable(table.parent, {}, _hidden(table), _unknown(table))
+                levels[name] = LevelTable(parent=table.parent, context={}, action=_hidden(table), mu_taken=_unknown(table))
         places = self.places if self.extra or place == len(names) - 1 else None
         return Batch(self.episode, levels, cluster=self.cluster, time=self.time, extra=self.extra, places=places)
 
@@ -192,11 +195,11 @@ class Batch:
             )
         position = names.index(level)
         rows: AnyArray = np.arange(len(self.levels[level]))
-        found: dict[str, AnyArray] = {}
+        above: dict[str, AnyArray] = {}
         for name in reversed(names[: position + 1]):
-            found[name] = rows
+            above[name] = rows
             rows = self.levels[name].parent[rows]
-        return found
+        return above
 
     def episode_of(self, level: str) -> AnyArray:
         """Return the episode row `[n]` of each decision at `level`."""
@@ -223,15 +226,7 @@ class Batch:
 
         Episodes without decisions, or with a decision that has none below it, are nan.
         """
-        result = values
-        parents = [table.parent for table in self.levels.values()]
-        sizes = [len(self), *[len(table) for table in self.levels.values()]]
-        for position in range(len(parents) - 1, -1, -1):
-            total = np.bincount(parents[position], weights=result, minlength=sizes[position])
-            count = np.bincount(parents[position], minlength=sizes[position])
-            with np.errstate(invalid="ignore"):
-                result = total / count
-        return result
+        return nested_means(self, list(self.levels)[-1], values, plain_means)
 
     def episode_sums(self, values: Array) -> Array:
         """Return sums `[E]` of values `[n]` at the innermost level."""
@@ -251,18 +246,14 @@ class Batch:
             index = np.repeat(starts, counts) + offset
             levels[name] = table.take(index, parent)
             rows = index
-        return Batch(
-            self.episode[chosen],
-            levels,
-            None if self.reward is None else self.reward[rows],
-            None if self.observed is None else self.observed[rows],
-            None if self.outcome is None else self.outcome[rows],
-            {name: values[rows] for name, values in self.guards.items()},
-            None if self.cluster is None else self.cluster[chosen],
-            None if self.time is None else self.time[chosen],
-            {name: values[rows] for name, values in self.extra.items()},
-            None if self.closed is None else self.closed[rows],
-            None if self.places is None else self.places.take(rows),
+        return replace(
+            self,
+            levels=levels,
+            guards={name: values[rows] for name, values in self.guards.items()},
+            extra={name: values[rows] for name, values in self.extra.items()},
+            places=None if self.places is None else self.places.take(rows),
+            **_pick_rows(self, ("episode", "cluster", "time"), chosen),
+            **_pick_rows(self, ("reward", "observed", "outcome", "closed"), rows),
         )
 
     def where(self, row: int) -> str:
@@ -292,17 +283,17 @@ def augmented_context(problem: Problem, batch: Batch, level: str, with_action: b
     Numeric actions come as numbers, exact where they are known, labels as codes. `with_action` adds the level's own action.
     Shapes `[n]` or `[n, d]`.
     """
-    found: Rows = {}
+    context: Rows = {}
     above = batch.ancestors(level)
     for name in reversed(above):
         table, rows = batch.levels[name], above[name]
         spec = problem.level(name)
         for variable in spec.context:
-            found[variable.name] = table.context[variable.name][rows]
+            context[variable.name] = table.context[variable.name][rows]
         if name != level or with_action:
             exact = None if table.value is None else table.value[rows]
-            found[spec.actions.column] = spec.actions.as_rows(table.action[rows]) if exact is None else exact
-    return found
+            context[spec.actions.column] = spec.actions.as_rows(table.action[rows]) if exact is None else exact
+    return context
 
 
 def hypothetical_batch(
@@ -311,9 +302,9 @@ def hypothetical_batch(
     count: int,
     rows: Mapping[str, AnyArray],
     action_index: Mapping[str, AnyArray],
-    available: Mapping[str, npt.NDArray[np.bool_]] | None = None,
+    available: Mapping[str, Bools] | None = None,
 ) -> Batch:
-    """Return a batch of `count` hypothetical decisions at `level`, each in an episode of its own, so that a policy can be asked.
+    """Return a batch of `count` hypothetical decisions at `level`, each in an episode of its own, as a question to a policy.
 
     rows: contexts by variable name, `[n]` or `[n, d]`, for `level` and all levels above. action_index: `[n]` by level name
     for the levels above, of an interval also the exact numbers. The inverse of `augmented` up to the shape of the tree.
@@ -358,32 +349,31 @@ def concat(batches: Sequence[Batch]) -> Batch:
         tables = [batch.levels[name] for batch in batches]
         shifts = np.cumsum([0, *above[:-1]])
         versions = {table.version for table in tables}
-        full = [table.mu_full for table in tables]
-        levels[name] = LevelTable(
-            np.concatenate([table.parent + shift for table, shift in zip(tables, shifts, strict=True)]).astype(np.int32),
-            _join_columns([table.context for table in tables], f"context of level '{name}'"),
-            np.concatenate([table.action for table in tables]),
-            np.concatenate([table.mu_taken for table in tables]),
-            None if any(part is None for part in full) else _join(full, "mu_full"),
-            _join_masks([table.available for table in tables], [table.action.shape for table in tables]),
-            versions.pop() if len(versions) == 1 else None,
-            _join([table.value for table in tables], f"exact actions of level '{name}'"),
-            _join([table.base for table in tables], f"base actions of level '{name}'"),
-            _join([table.incumbent for table in tables], f"incumbent of level '{name}'"),
-        )
         above = [len(table) for table in tables]
+        levels[name] = LevelTable(
+            parent=np.concatenate([table.parent + shift for table, shift in zip(tables, shifts, strict=True)]).astype(np.int32),
+            context=_join_columns([table.context for table in tables], f"context of level '{name}'"),
+            action=np.concatenate([table.action for table in tables]),
+            mu_taken=np.concatenate([table.mu_taken for table in tables]),
+            mu_full=None if any(table.mu_full is None for table in tables) else _join(tables, "mu_full"),
+            available=_join_masks(tables, "available", above),
+            version=versions.pop() if len(versions) == 1 else None,
+            value=_join(tables, "value", f"exact actions of level '{name}'"),
+            base=_join(tables, "base", f"base actions of level '{name}'"),
+            incumbent=_join(tables, "incumbent", f"incumbent of level '{name}'"),
+        )
     return Batch(
-        np.concatenate([batch.episode for batch in batches]),
-        levels,
-        _join([batch.reward for batch in batches], "reward"),
-        _join_masks([batch.observed for batch in batches], [(count,) for count in above]),
-        _join([batch.outcome for batch in batches], "outcome"),
-        _join_columns([batch.guards for batch in batches], "guards"),
-        _join([batch.cluster for batch in batches], "cluster"),
-        _join([batch.time for batch in batches], "time"),
-        _join_columns([batch.extra for batch in batches], "extra columns"),
-        _join_masks([batch.closed for batch in batches], [(count,) for count in above]),
-        _join_places([batch.places for batch in batches]),
+        episode=np.concatenate([batch.episode for batch in batches]),
+        levels=levels,
+        reward=_join(batches, "reward"),
+        observed=_join_masks(batches, "observed", above),
+        outcome=_join(batches, "outcome"),
+        guards=_join_columns([batch.guards for batch in batches], "guards"),
+        cluster=_join(batches, "cluster"),
+        time=_join(batches, "time"),
+        extra=_join_columns([batch.extra for batch in batches], "extra columns"),
+        closed=_join_masks(batches, "closed", above),
+        places=_join_places([batch.places for batch in batches]),
     )
 
 
@@ -395,13 +385,12 @@ def _join_places(parts: Sequence[RowOrigins | None]) -> RowOrigins | None:
     return RowOrigins(known[0].files, np.concatenate([part.file for part in known]), np.concatenate([part.row for part in known]))
 
 
-def _join(parts: Sequence[AnyArray | None], what: str) -> AnyArray | None:
-    present = [part for part in parts if part is not None]
-    if not present:
-        return None
-    if len(present) < len(parts):
-        raise ProblemError(f"cannot join batches: {len(present)} of {len(parts)} have '{what}'; all or none must have it")
-    return np.concatenate(present)
+def _join(parts: Sequence[LevelTable | Batch], name: str, what: str = "") -> AnyArray | None:
+    """Join one array of all parts; ProblemError, naming `what`, if only some of them have it."""
+    present = [values for part in parts if (values := getattr(part, name)) is not None]
+    if present and len(present) < len(parts):
+        raise ProblemError(f"cannot join batches: {len(present)} of {len(parts)} have '{what or name}'; all or none must have it")
+    return np.concatenate(present) if present else None
 
 
 def _join_columns(parts: Sequence[Mapping[str, AnyArray]], what: str) -> dict[str, AnyArray]:
@@ -410,11 +399,11 @@ def _join_columns(parts: Sequence[Mapping[str, AnyArray]], what: str) -> dict[st
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _join_masks(parts: Sequence[npt.NDArray[np.bool_] | None], rows: Sequence[tuple[int, ...]]) -> npt.NDArray[np.bool_] | None:
+def _join_masks(parts: Sequence[LevelTable | Batch], name: str, rows: Sequence[int]) -> Bools | None:
     """Join masks `[n]` or `[n, A]`; a part without one is all true."""
-    present = [part for part in parts if part is not None]
-    if not present:
+    masks: list[Bools | None] = [getattr(part, name) for part in parts]
+    tail = next((mask.shape[1:] for mask in masks if mask is not None), None)
+    if tail is None:
         return None
-    tail = present[0].shape[1:]
-    whole = [np.ones((*count, *tail), dtype=np.bool_) if part is None else part for part, count in zip(parts, rows, strict=True)]
+    whole = [np.ones((count, *tail), bool) if mask is None else mask for mask, count in zip(masks, rows, strict=True)]
     return np.concatenate(whole)

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from aegis.errors import PolicyError
 from aegis.files import json_digest
-from aegis.problem.batch import AnyArray, Batch
+from aegis.problem.batch import Batch
 from aegis.problem.problem import Problem
+from aegis.problem.variables import AnyArray
 
 Hashes = npt.NDArray[np.uint64]  # one for each row or id
 
@@ -47,22 +48,22 @@ def fold_hash(total: Hashes, values: AnyArray, exact: bool = True) -> Hashes:
         for column in np.moveaxis(values.reshape(len(values), -1), 1, 0):
             total = fold_hash(total, column, exact)
         return total
-    found = (total ^ _bits(values, exact)) * _ODD
-    found ^= found >> _SHIFT
-    return found
+    folded = (total ^ _bits(values, exact)) * _ODD
+    folded ^= folded >> _SHIFT
+    return folded
 
 
 def decision_hashes(batch: Batch, exact: bool = True) -> dict[str, Hashes]:
     """Return by level a hash `[n]` of each decision: its contexts and action, and those of the decisions above it."""
-    found: dict[str, Hashes] = {}
+    hashes: dict[str, Hashes] = {}
     above = np.ones(len(batch), dtype=np.uint64)
     for name, table in batch.levels.items():
         total = above[table.parent]
         for variable in sorted(table.context):
             total = fold_hash(total, table.context[variable], exact)
         above = fold_hash(total, table.action if table.value is None else table.value, exact)
-        found[name] = above
-    return found
+        hashes[name] = above
+    return hashes
 
 
 def row_hashes(batch: Batch, ids: Iterable[Hashes] = ()) -> Hashes:
@@ -122,17 +123,17 @@ def hashed_columns(problem: Problem) -> list[list[Any]]:
 
 
 def _bits(values: AnyArray, exact: bool) -> Hashes:
-    """Return values `[n]` as whole numbers; 0 and -0 are one, and so is all that is not a number."""
+    """Return values `[n]` as whole numbers; 0 and -0 are one value, and so are all nan."""
     if values.dtype.kind != "f":
         return values.astype(np.int64).view(np.uint64)
-    found: Hashes
+    bits: Hashes
     if exact:
-        found = (values.astype(np.float64) + 0.0).view(np.uint64)
+        bits = (values.astype(np.float64) + 0.0).view(np.uint64)
     else:
         with np.errstate(over="ignore", invalid="ignore"):
-            found = (values.astype(np.float32) + np.float32(0.0)).view(np.uint32).astype(np.uint64)
+            bits = (values.astype(np.float32) + np.float32(0.0)).view(np.uint32).astype(np.uint64)
     unknown = np.isnan(values)
-    return np.where(unknown, _ODD, found) if unknown.any() else found
+    return np.where(unknown, _ODD, bits) if unknown.any() else bits
 
 
 MOST_FINGERPRINTS = 4096  # hashes that are kept
@@ -153,11 +154,18 @@ class EpisodeFingerprints:
     content: str
 
     @classmethod
-    def among(cls, found: Sequence[Hashes], content: str) -> EpisodeFingerprints:
+    def among(cls, parts: Sequence[Hashes], content: str) -> EpisodeFingerprints:
         """Return what is kept of the hashes of episodes, given in parts."""
-        values, counts = np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *found]), return_counts=True)
+        values, counts = np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *parts]), return_counts=True)
         single = values[counts == 1]
-        return cls(int(counts.sum()), values.size, single.size, int((counts == 2).sum()), single[:MOST_FINGERPRINTS], content)
+        return cls(
+            episodes=int(counts.sum()),
+            distinct=values.size,
+            single=single.size,
+            double=int((counts == 2).sum()),
+            hashes=single[:MOST_FINGERPRINTS],
+            content=content,
+        )
 
     @property
     def chance(self) -> float:
@@ -168,7 +176,7 @@ class EpisodeFingerprints:
 
     @property
     def sampled(self) -> bool:
-        """Say whether some hashes were left out."""
+        """Return whether some hashes were left out."""
         return self.hashes.size < self.single
 
     def plain(self) -> dict[str, Any]:
@@ -188,8 +196,8 @@ class EpisodeFingerprints:
         """Return what `plain` gave; PolicyError for anything else."""
         try:
             hashes = np.frombuffer(bytes.fromhex(plain["hashes"]), dtype=">u8").astype(np.uint64)
-            episodes, distinct, single, double = (int(plain[name]) for name in ("episodes", "distinct", "single", "double"))
-            return cls(episodes, distinct, single, double, hashes, str(plain["content"]))
+            counts = {name: int(plain[name]) for name in ("episodes", "distinct", "single", "double")}
+            return cls(**counts, hashes=hashes, content=str(plain["content"]))
         except (KeyError, TypeError, ValueError) as error:
             raise PolicyError(
                 f"the record of a policy: its fingerprints cannot be read ({type(error).__name__}: {error}); learn it again"

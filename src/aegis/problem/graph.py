@@ -82,53 +82,53 @@ def topological(parents: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
 
 def ancestors(parents: Mapping[str, tuple[str, ...]], nodes: Iterable[str]) -> set[str]:
     """Return `nodes` and everything above them."""
-    found: set[str] = set()
+    above: set[str] = set()
     stack = list(nodes)
     while stack:
         node = stack.pop()
-        if node not in found:
-            found.add(node)
+        if node not in above:
+            above.add(node)
             stack.extend(parents[node])
-    return found
+    return above
 
 
-def d_separated(parents: Mapping[str, tuple[str, ...]], x: str, y: str, given: Iterable[str]) -> bool:
-    """Say whether `given` d-separates x and y.
+def d_separated(parents: Mapping[str, tuple[str, ...]], x: str, y: str, conditions: Iterable[str]) -> bool:
+    """Return whether `conditions` d-separates x and y.
 
     Moral-graph criterion (Lauritzen et al. 1990): in the subgraph of ancestors of all nodes involved, marry parents,
-    drop directions, remove `given`; x and y are d-separated if and only if no path is left. x and y are two variables
-    outside `given`; anything else raises GraphError.
+    drop directions, remove `conditions`; x and y are d-separated if and only if no path is left. x and y are two variables
+    outside `conditions`; anything else raises GraphError.
     """
-    blocked = set(given)
+    blocked = set(conditions)
     for node in (x, y, *sorted(blocked)):
         if node not in parents:
             raise GraphError(f"there is no variable '{node}'{did_you_mean(node, parents)}; variables: {', '.join(parents)}")
     if x == y or blocked & {x, y}:
         raise GraphError(f"d-separation is asked of two variables outside the given ones: {x}, {y} given {sorted(blocked)}")
-    kept = ancestors(parents, {x, y} | blocked)
-    linked: dict[str, set[str]] = {node: set() for node in kept}
-    for node in kept:
+    relevant = ancestors(parents, {x, y} | blocked)
+    linked: dict[str, set[str]] = {node: set() for node in relevant}
+    for node in relevant:
         family = [*parents[node], node]
         for a in family:
             linked[a].update(b for b in family if b != a)
-    seen = {x}
+    reached = {x}
     stack = [x]
     while stack:
         for other in linked[stack.pop()]:
             if other == y:
                 return False
-            if other not in seen and other not in blocked:
-                seen.add(other)
+            if other not in reached and other not in blocked:
+                reached.add(other)
                 stack.append(other)
     return True
 
 
-def backdoor_admissible(parents: Mapping[str, tuple[str, ...]], action: str, target: str, given: Iterable[str]) -> bool:
-    """Say whether `given` satisfies the backdoor criterion (Pearl 2000) for the effect of `action` on `target`.
+def backdoor_admissible(parents: Mapping[str, tuple[str, ...]], action: str, target: str, adjustment: Iterable[str]) -> bool:
+    """Return whether `adjustment` satisfies the backdoor criterion (Pearl 2000) for the effect of `action` on `target`.
 
     No member may descend from the action, and every path that enters the action must be blocked. The target is no member.
     """
-    adjust = set(given)
+    adjust = set(adjustment)
     if any(action in ancestors(parents, [node]) for node in adjust):
         return False
     without_effects = {node: tuple(parent for parent in above if parent != action) for node, above in parents.items()}
@@ -139,25 +139,25 @@ def complete_graph(
     levels: tuple[Level, ...],
     outcome: Variable | None,
     reward: str,
-    given: Mapping[str, tuple[str, ...]],
+    declared: Mapping[str, tuple[str, ...]],
     latents: Mapping[str, tuple[str, ...]],
 ) -> Graph:
-    """Return the graph with `given` parents where there are any, and every earlier variable as a parent elsewhere.
+    """Return the graph with `declared` parents where there are any, and every earlier variable as a parent elsewhere.
 
     The complete graph is always an I-map. Outermost contexts have no parents unless some are given among themselves
     (the paper's Definition 1: they are exogenous). Raises GraphError for an unknown name, a cycle or a parent that comes later.
     """
     ranks = _ranks(levels, outcome, reward)
-    for name in given:
+    for name in declared:
         if name not in ranks:
             raise GraphError(f"graph: unknown variable '{name}'{did_you_mean(name, ranks)}; variables: {', '.join(ranks)}")
-    for child, parents in given.items():
+    for child, parents in declared.items():
         for parent in parents:
             _check_edge(ranks, child, parent)
     names = tuple(ranks)
     complete = {name: names[:position] if ranks[name] > (0, 0) else () for position, name in enumerate(names)}
     return Graph(
-        {name: tuple(given.get(name, default)) for name, default in complete.items()},
+        {name: tuple(declared.get(name, default)) for name, default in complete.items()},
         {name: tuple(children) for name, children in latents.items()},
     )
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aegis.errors import ProblemError
+from aegis.errors import ProblemError, finite_number
 from aegis.problem.variables import Actions, Value, check_unique
 
 LOGGED = "logged"  # the incumbent is the policy that wrote the log, exploration included
 NAMED_INCUMBENTS = (LOGGED, "uniform")
+
+
+def check_per_action(where: str, what: str, items: tuple[object, ...], actions: Actions) -> None:
+    """Raise ProblemError unless there is one item per action, or none at all."""
+    if items and len(items) != actions.count:
+        raise ProblemError(
+            f"{where}: {what} has one entry per action, in their order: expected {actions.count}, found {len(items)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +59,13 @@ class Incumbent:
         forms = [self.base is not None, self.action is not None, self.policy is not None, bool(self.columns)]
         if sum(forms) != 1:
             raise ProblemError(
-                "incumbent: give exactly one of 'base' (a column with the action it means to take), 'action' (one action "
-                "always), "
+                "incumbent: give exactly one of 'base' (a column with the action it means to take), 'action' (always the same), "
                 "'policy' ('logged', 'uniform' or a rule) or 'columns' (its probability of each action)"
             )
         if isinstance(self.policy, str) and self.policy not in NAMED_INCUMBENTS:
             raise ProblemError(
-                f"incumbent: 'policy' is {', '.join(map(repr, NAMED_INCUMBENTS))} or a rule such as "
-                f"{{kind: constant, value: 3}}, found "
-                f"{self.policy!r}"
+                f"incumbent: 'policy' is {', '.join(map(repr, NAMED_INCUMBENTS))} or a rule such as {{kind: constant, value: 3}}"
+                f", found {self.policy!r}"
             )
         if isinstance(self.policy, Mapping) and not isinstance(self.policy.get("kind"), str):
             raise ProblemError(f"incumbent: a rule under 'policy' needs a 'kind', found {dict(self.policy)!r}")
@@ -68,15 +73,14 @@ class Incumbent:
         self._check_ratios()
 
     def _check_ratios(self) -> None:
-        if self.epsilon is not None and not (math.isfinite(self.epsilon) and 0 <= self.epsilon < 1):
-            raise ProblemError(
-                f"incumbent: 'epsilon' is the share of exploration in the log, from 0 and below 1, found {self.epsilon}"
-            )
+        if self.epsilon is not None:
+            what = "incumbent: 'epsilon', the share of exploration in the log,"
+            finite_number(what, self.epsilon, 0.0, below=1.0, error=ProblemError)
         if self.epsilon is not None and self.max_ratio is not None:
             raise ProblemError("incumbent: 'epsilon' and 'max_ratio' promise the same thing; give one of them")
         for name, value in (("max_ratio", self.max_ratio), ("max_product", self.max_product)):
-            if value is not None and not (math.isfinite(value) and value >= 1):
-                raise ProblemError(f"incumbent: '{name}' is a finite number from 1, found {value}")
+            if value is not None:
+                finite_number(f"incumbent: '{name}'", value, 1.0, error=ProblemError)
         if self.policy == LOGGED and (self.epsilon, self.max_ratio, self.max_product) != (None, None, None):
             raise ProblemError("incumbent: the policy that wrote the log has a ratio of 1; leave the other keys out")
 
@@ -121,10 +125,7 @@ class Incumbent:
                 f"{where}: on an interval the incumbent has a density: state it as 'policy' (logged, uniform or a rule); 'base', "
                 "'action' and 'columns' are for actions with a probability each"
             )
-        if self.columns and len(self.columns) != actions.count:
-            raise ProblemError(
-                f"{where}: incumbent 'columns' names one column per action: expected {actions.count}, found {len(self.columns)}"
-            )
+        check_per_action(where, "incumbent 'columns'", self.columns, actions)
         if self.action is not None and self.index(actions) is None:
             listed = ", ".join(map(str, actions.values))
             raise ProblemError(f"{where}: the incumbent's action {self.action!r} is not one of {listed}")
@@ -138,18 +139,15 @@ class Incumbent:
         """Return which of the actions it always takes; None if it is not among them."""
         if actions.numeric:
             number = isinstance(self.action, int | float) and not isinstance(self.action, bool)
-            found = [place for place, value in enumerate(actions.values) if number and value == self.action]
+            places = [place for place, value in enumerate(actions.values) if number and value == self.action]
         else:
-            found = [place for place, value in enumerate(actions.values) if value == str(self.action)]
-        return found[0] if found else None
+            places = [place for place, value in enumerate(actions.values) if value == str(self.action)]
+        return places[0] if places else None
 
     def plain(self) -> dict[str, Any]:
         """Return plain data, the content of its place in a problem file."""
-        found: dict[str, Any] = {}
-        for name in ("base", "action", "policy", "epsilon", "max_ratio", "max_product"):
-            value = getattr(self, name)
-            if value is not None:
-                found[name] = dict(value) if isinstance(value, Mapping) else value
-        if self.columns:
-            found["columns"] = list(self.columns)
-        return found
+        names = ("base", "action", "policy", "epsilon", "max_ratio", "max_product")
+        content = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if isinstance(self.policy, Mapping):
+            content["policy"] = dict(self.policy)
+        return content | ({"columns": list(self.columns)} if self.columns else {})

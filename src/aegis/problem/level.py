@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from aegis.errors import ProblemError
-from aegis.problem.incumbent import Incumbent
+from aegis.errors import ProblemError, finite_number
+from aegis.problem.incumbent import Incumbent, check_per_action
 from aegis.problem.reward import check_ordered_limits
-from aegis.problem.variables import Actions, Variable, check_unique
+from aegis.problem.variables import SUM_TOLERANCE, Actions, Variable, check_unique
 
 _ROUND_OFF = 1e-9  # ten times 0.1 is not quite 1
-_SUM = 1e-6  # how far shares may sum to something other than 1
 _ROUNDED = 5.001e-3  # how far a share with two digits is off at most
 
 
@@ -51,10 +50,9 @@ class Propensity:
         self._check_shares()
         if (self.base is None) != (self.epsilon is None):
             raise ProblemError("propensity: 'base' and 'epsilon' belong together")
-        if self.epsilon is not None and not (math.isfinite(self.epsilon) and 0 < self.epsilon <= 1):
-            raise ProblemError(f"propensity: 'epsilon' is an exploration rate above 0 and at most 1, found {self.epsilon}")
-        if self.least is not None and not 0 < self.least <= 1:
-            raise ProblemError(f"propensity: 'least' is a probability above 0 and at most 1, found {self.least}")
+        for what, value in (("'epsilon', an exploration rate,", self.epsilon), ("'least', a probability,", self.least)):
+            if value is not None:
+                finite_number(f"propensity: {what}", value, above=0.0, high=1.0, error=ProblemError)
         if self.density and self.column is None:
             raise ProblemError("propensity: 'density' is for a 'column' that holds the density of the action taken")
         if self.density and self.least is not None:
@@ -70,19 +68,16 @@ class Propensity:
                     f"{'; write 60 % as 0.6' if 1 < share <= 100 else ''}"
                 )
         total = math.fsum(self.shares)
-        if self.shares and abs(total - 1) > _SUM:
+        if self.shares and abs(total - 1) > SUM_TOLERANCE:
             raise ProblemError(
-                f"propensity: 'shares' sum to {total:.7g}, expected 1 (within {_SUM:g}){_rounded(self.shares, total)}"
+                f"propensity: 'shares' sum to {total:.7g}, expected 1 (within {SUM_TOLERANCE:g}){_rounded(self.shares, total)}"
             )
 
     def _check_wrong_by(self) -> None:
         if self.wrong_by is None:
             return
-        if not (math.isfinite(self.wrong_by) and self.wrong_by >= 1):
-            raise ProblemError(
-                "propensity: 'wrong_by' is the factor by which an estimated probability may be too large or too small, from 1 "
-                f"(they are right), found {self.wrong_by}"
-            )
+        what = "propensity: 'wrong_by', the factor by which an estimated probability may be too large or too small,"
+        finite_number(what, self.wrong_by, 1.0, error=ProblemError)
         if not self.estimated:
             raise ProblemError(
                 "propensity: 'wrong_by' is for estimated probabilities: add 'estimated: true'; or leave it out if the controller "
@@ -111,10 +106,33 @@ def _rounded(shares: tuple[float, ...], total: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level of decisions; `margin` is the gain that makes a switch worth it, in reward units.
+    """A level of decisions.
 
-    mean_range: limits of the mean reward below any one decision of this level, narrower than those of single rewards.
-    incumbent: who acts here if nothing is handed over; see `comparator` for the default.
+    Parameters
+    ----------
+    name
+        The name of the level.
+    actions
+        What can be chosen here.
+    context
+        What is observed before each decision.
+    propensity
+        How the log tells the probability of the action taken.
+    decision
+        The column of the decision id, where a parent has several decisions.
+    available
+        One column per action: whether it could be taken. All actions, always, without any.
+    margin
+        The gain that makes a switch worth it, in reward units.
+    mean_range
+        Limits of the mean reward below any one decision of this level, narrower than those of single rewards.
+    incumbent
+        The policy that acts here if nothing is handed over; see `comparator` for the default.
+
+    Raises
+    ------
+    ProblemError
+        If the parts do not fit together.
     """
 
     name: str
@@ -131,27 +149,12 @@ class Level:
         where = f"level '{self.name}'"
         if not self.name:
             raise ProblemError("a level needs a name")
-        self._check_density()  # first: whatever else is said of single actions does not apply to an interval
-        if self.available and len(self.available) != self.actions.count:
-            raise ProblemError(
-                f"{where}: 'available' names one column per action: expected {self.actions.count}, found {len(self.available)}"
-            )
-        if self.propensity is not None and self.propensity.columns:
-            found = len(self.propensity.columns)
-            if found != self.actions.count:
-                raise ProblemError(
-                    f"{where}: propensity 'columns' names one column per action: expected {self.actions.count}, found {found}"
-                )
-        self._check_shares()
-        least = None if self.propensity is None else self.propensity.least
-        if least is not None and not self.available and least * self.actions.count > 1 + _ROUND_OFF:
-            raise ProblemError(
-                f"{where}: propensity 'least' promises {least} for each of {self.actions.count} actions, which is more than 1 in "
-                f"all; it is at most {1 / self.actions.count:.6g} here"
-            )
+        self._check_density()  # first: the other checks of single actions do not apply to an interval
+        check_per_action(where, "'available'", self.available, self.actions)
+        if self.propensity is not None:
+            self._check_propensity(where, self.propensity)
         check_unique(self.available, f"{where}, 'available'")
-        if not math.isfinite(self.margin):
-            raise ProblemError(f"{where}: 'margin' is a finite number, found {self.margin}")
+        finite_number(f"{where}: 'margin'", self.margin, error=ProblemError)
         if self.mean_range is not None:
             check_ordered_limits(self.mean_range, where, "mean_range")
         if self.incumbent is not None:
@@ -160,10 +163,10 @@ class Level:
     @property
     def comparator(self) -> Incumbent | None:
         """The incumbent, stated or known from `{base, epsilon}`; None if gains are over the policy that wrote the log."""
-        given = self.propensity
-        if self.incumbent is not None or given is None or given.base is None:
+        logged = self.propensity
+        if self.incumbent is not None or logged is None or logged.base is None:
             return self.incumbent
-        return Incumbent(base=given.base)
+        return Incumbent(base=logged.base)
 
     @property
     def ratio_bound(self) -> float | None:
@@ -171,44 +174,46 @@ class Level:
 
         With uniform exploration at rate epsilon around the base action it is `1 / (1 - epsilon + epsilon / A)`.
         """
-        given, own = self.propensity, self.comparator
+        logged, own = self.propensity, self.comparator
         if own is None:
             return 1.0
         known = [] if own.largest_ratio is None else [own.largest_ratio]
-        if given is not None and given.base is not None and given.epsilon is not None and own.base == given.base:
-            known.append(1.0 / (1.0 - given.epsilon + given.epsilon / self.actions.count))
-        if given is not None and given.least is not None:
-            known.append(1.0 / given.least)
+        if logged is not None and logged.base is not None and logged.epsilon is not None and own.base == logged.base:
+            known.append(1.0 / (1.0 - logged.epsilon + logged.epsilon / self.actions.count))
+        if logged is not None and logged.least is not None:
+            known.append(1.0 / logged.least)
         return min(known, default=None)
 
     @property
     def exploration(self) -> float | None:
         """The rate of exploration around the comparator, `nu = (1 - epsilon) mu + epsilon q`; None if not known."""
-        given, own = self.propensity, self.comparator
+        logged, own = self.propensity, self.comparator
         if own is not None and own.epsilon is not None:
             return own.epsilon
-        if own is not None and own.base is not None and given is not None and own.base == given.base:
-            return given.epsilon
+        if own is not None and own.base is not None and logged is not None and own.base == logged.base:
+            return logged.epsilon
         return None
 
-    def _check_shares(self) -> None:
-        shares = () if self.propensity is None else self.propensity.shares
-        if shares and len(shares) != self.actions.count:
+    def _check_propensity(self, where: str, logged: Propensity) -> None:
+        count = self.actions.count
+        check_per_action(where, "propensity 'columns'", logged.columns, self.actions)
+        check_per_action(where, "propensity 'shares'", logged.shares, self.actions)
+        if logged.shares and self.available:
             raise ProblemError(
-                f"level '{self.name}': propensity 'shares' has one number per action, in their order: expected "
-                f"{self.actions.count}, found {len(shares)}"
+                f"{where}: propensity 'shares' are the same in every row, but 'available' masks actions in some; log the "
+                "probabilities of that row and name them under 'column' or 'columns'"
             )
-        if shares and self.available:
+        if logged.least is not None and not self.available and logged.least * count > 1 + _ROUND_OFF:
             raise ProblemError(
-                f"level '{self.name}': propensity 'shares' are the same in every row, but 'available' masks actions in some; log "
-                "the probabilities of that row and name them under 'column' or 'columns'"
+                f"{where}: propensity 'least' promises {logged.least} for each of {count} actions, which is more than 1 in all; "
+                f"it is at most {1 / count:.6g} here"
             )
 
     def _check_density(self) -> None:
         """Refuse what would divide a probability by a density, or the other way round."""
-        where, given, actions = f"level '{self.name}'", self.propensity, self.actions
+        where, logged, actions = f"level '{self.name}'", self.propensity, self.actions
         if not actions.continuous:
-            if given is not None and given.density:
+            if logged is not None and logged.density:
                 raise ProblemError(
                     f"{where}: 'density: true' goes with an action on an 'interval'; '{actions.column}' has {actions.count} "
                     "values, each taken with a probability: log that, or give the action an 'interval'"
@@ -218,7 +223,7 @@ class Level:
             raise ProblemError(
                 f"{where}: an action on an interval has no 'available' columns; use a 'grid' where actions are masked"
             )
-        if given is not None and not given.density:
+        if logged is not None and not logged.density:
             low, high = actions.limits
             raise ProblemError(
                 f"{where}: an action on an interval needs 'propensity: {{column: ..., density: true}}', a column with the "

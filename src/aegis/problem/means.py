@@ -7,19 +7,27 @@ log is cut into batches.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from aegis.errors import SettingError
-from aegis.problem.batch import AnyArray, Array, Batch
+from aegis.problem.variables import AnyArray, Array
+
+if TYPE_CHECKING:
+    from aegis.problem.batch import Batch
+
+Mean = Callable[[AnyArray, Array, int], Array]  # of the values of each parent: parent of each value, values, number of parents
 
 LARGEST_WHOLE_FLOAT = 2.0**53  # floats hold whole numbers up to here
 
 HALF_BITS = 32
 
-ROOM_BITS = 11  # values that add up to less than 2^11 are rounded to multiples of 2^-40
+SPARE_BITS = 11  # values that add up to less than 2^11 are rounded to multiples of 2^-40
 
 
 def exact_sum(values: Array, bits: int) -> int | None:
@@ -55,44 +63,24 @@ def round_for_sums(values: Array, starts: AnyArray, counts: AnyArray) -> Array:
     if not values.size:
         return values
     most = max(float(values.max()), -float(values.min()))
-    if most * float(counts.max()) < 2.0**ROOM_BITS:
-        lifted = values + 3.0 * 2.0**ROOM_BITS  # the last digit of a number between 2^12 and 2^13 is 2^-40
-        lifted -= 3.0 * 2.0**ROOM_BITS
+    if most * float(counts.max()) < 2.0**SPARE_BITS:
+        lifted = values + 3.0 * 2.0**SPARE_BITS  # the last digit of a number between 2^12 and 2^13 is 2^-40
+        lifted -= 3.0 * 2.0**SPARE_BITS
         return lifted
     shape = (-1, *(1,) * (values.ndim - 1))
     height = np.maximum.reduceat(np.abs(values), starts, axis=0) * counts.reshape(shape)
-    exponent = np.clip(np.frexp(height)[1], ROOM_BITS, 1020)
+    exponent = np.clip(np.frexp(height)[1], SPARE_BITS, 1020)
     lift = np.repeat(np.ldexp(3.0, exponent), counts, axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
-        found: Array = (values + lift) - lift
-    return found
+        rounded: Array = (values + lift) - lift
+    return rounded
 
 
-_SiblingMask = npt.NDArray[np.bool_]
-
-
-def means_below(batch: Batch, level: str, values: Array) -> Array:
-    """Return the mean `[m]` of innermost values `[n]` below each decision at `level`; nan are left out, none at all gives nan."""
-    innermost = list(batch.levels)[-1]
-    return group_means(batch.ancestors(innermost)[level], values, len(batch.levels[level]))
-
-
-def group_means(owner: AnyArray, values: Array, count: int) -> Array:
-    """Return the mean `[count]` of the known values of each owner."""
-    known = np.isfinite(values)
-    total = np.bincount(owner, weights=np.where(known, values, 0.0), minlength=count)
-    number = np.bincount(owner, weights=known, minlength=count)
-    if not np.isfinite(total).all():  # a sum may be too large for a float where the mean is not
-        shares = np.where(known, values, 0.0) / np.maximum(number, 1.0)[owner]
-        return np.where(number > 0, np.bincount(owner, weights=shares, minlength=count), np.nan)
-    return np.where(number > 0, total / np.maximum(number, 1.0), np.nan)
-
-
-def has_next_sibling(parent: AnyArray) -> _SiblingMask:
+def has_next_sibling(parent: AnyArray) -> npt.NDArray[np.bool_]:
     """Return which decisions `[m]` have a next sibling, the row after them; parents never decrease."""
-    found = np.zeros(parent.size, dtype=np.bool_)
-    found[:-1] = parent[1:] == parent[:-1]
-    return found
+    followed = np.zeros(parent.size, dtype=np.bool_)
+    followed[:-1] = parent[1:] == parent[:-1]
+    return followed
 
 
 def sibling_positions(parent: AnyArray) -> AnyArray:
@@ -101,6 +89,20 @@ def sibling_positions(parent: AnyArray) -> AnyArray:
     started = np.ones(parent.size, dtype=np.bool_)
     started[1:] = parent[1:] != parent[:-1]
     return rows - np.maximum.accumulate(np.where(started, rows, 0))
+
+
+def nested_means(batch: Batch, level: str | None, values: Array, mean: Mean | None = None) -> Array:
+    """Return `[E]` or `[E, J]`: means over the children of each parent, level by level, from `level` up to the episode.
+
+    values `[n]` or `[n, J]` at the decisions of `level`; None means that they are at the episodes already. mean: `parent_means`
+    by default, `plain_means` for values in raw units, `group_means` to leave out missing values. Episodes without a decision
+    at `level` are nan.
+    """
+    names = list(batch.levels)
+    for position in range(-1 if level is None else names.index(level), -1, -1):
+        size = len(batch) if position == 0 else len(batch.levels[names[position - 1]])
+        values = (mean or parent_means)(batch.levels[names[position]].parent, values, size)
+    return values
 
 
 def subtree_means(batch: Batch) -> dict[str, Array]:
@@ -112,34 +114,37 @@ def subtree_means(batch: Batch) -> dict[str, Array]:
         raise SettingError("the batch holds no rewards; give a log that has them")
     values = batch.reward if batch.observed is None else np.where(batch.observed, batch.reward, np.nan)
     names = list(batch.levels)
-    found = {names[-1]: values}
-    for inner, outer in zip(reversed(names), reversed(names[:-1]), strict=False):
-        known = np.isfinite(values)
-        parent, size = batch.levels[inner].parent[known], len(batch.levels[outer])
-        total = np.bincount(parent, weights=values[known], minlength=size)
-        count = np.bincount(parent, minlength=size)
-        values = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-        found[outer] = values
-    return found
+    means = {names[-1]: values}
+    for inner, outer in itertools.pairwise(reversed(names)):
+        means[outer] = group_means(batch.levels[inner].parent, means[inner], len(batch.levels[outer]))
+    return means
 
 
-def nested_means(batch: Batch, level: str | None, values: Array) -> Array:
-    """Return `[E]` or `[E, J]`: means over the children of each parent, level by level, from `level` up to the episode.
+def means_below(batch: Batch, level: str, values: Array) -> Array:
+    """Return the mean `[m]` of all innermost values `[n]` below each decision at `level`, as `group_means`: not nested."""
+    innermost = list(batch.levels)[-1]
+    return group_means(batch.ancestors(innermost)[level], values, len(batch.levels[level]))
 
-    values `[n]` or `[n, J]` at the decisions of `level`; None means that they are at the episodes already. Episodes without a
-    decision there are nan.
-    """
-    if level is None:
-        return values
-    names = list(batch.levels)
-    for position in range(names.index(level), -1, -1):
-        size = len(batch) if position == 0 else len(batch.levels[names[position - 1]])
-        values = parent_means(batch.levels[names[position]].parent, values, size)
-    return values
+
+def group_means(owner: AnyArray, values: Array, count: int) -> Array:
+    """Return the mean `[count]` of the known values of each owner: nan are left out, nan if all are."""
+    known = np.isfinite(values)
+    total = np.bincount(owner, weights=np.where(known, values, 0.0), minlength=count)
+    number = np.bincount(owner, weights=known, minlength=count)
+    if not np.isfinite(total).all():  # a sum may be too large for a float where the mean is not
+        shares = np.where(known, values, 0.0) / np.maximum(number, 1.0)[owner]
+        return np.where(number > 0, np.bincount(owner, weights=shares, minlength=count), np.nan)
+    return np.where(number > 0, total / np.maximum(number, 1.0), np.nan)
+
+
+def plain_means(parent: AnyArray, values: Array, size: int) -> Array:
+    """Return the mean `[size]` of the children of each parent, in floats; nan without children, or if one child is nan."""
+    with np.errstate(invalid="ignore"):
+        return np.bincount(parent, weights=values, minlength=size) / np.bincount(parent, minlength=size)
 
 
 def parent_means(parent: AnyArray, values: Array, size: int) -> Array:
-    """Return the mean of the children of each of `size` parents, `[size]` or `[size, J]`; nan without children."""
+    """Return the mean of the children of each of `size` parents, `[size]` or `[size, J]`, in sums that no order changes."""
     return SiblingGroups.of(parent, size).means(values)
 
 
@@ -164,7 +169,13 @@ class SiblingGroups:
         starts = np.concatenate([np.zeros(1, dtype=starts.dtype), starts]) if parent.size else starts
         counts = np.diff(np.append(starts, parent.size))
         whole = starts.size == size
-        return cls(size, starts, counts, None if whole else parent[starts], whole and parent.size == size)
+        return cls(
+            size=size,
+            starts=starts,
+            counts=counts,
+            parents=None if whole else parent[starts],
+            single=whole and parent.size == size,
+        )
 
     def means(self, values: Array) -> Array:
         """Return the mean over the children of each parent, `[size]` or `[size, J]`; nan without children."""
@@ -175,8 +186,8 @@ class SiblingGroups:
         exact = round_for_sums(values, self.starts, self.counts)
         means: Array = np.add.reduceat(exact, self.starts, axis=0) / self.counts.reshape(-1, *(1,) * (values.ndim - 1))
         if self.parents is None:
-            # One memory layout, whatever that of the values: logarithms of strided arrays may differ in the last digit.
+            # Always the same memory layout: logarithms of strided arrays may differ in the last digit.
             return np.ascontiguousarray(means)
-        found = np.full((self.size, *values.shape[1:]), np.nan)
-        found[self.parents] = means
-        return found
+        every = np.full((self.size, *values.shape[1:]), np.nan)
+        every[self.parents] = means
+        return every

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from aegis.errors import ProblemError, did_you_mean
+from aegis.errors import ProblemError, did_you_mean, whole_number
 from aegis.problem.graph import Graph, backdoor_admissible, complete_graph
 from aegis.problem.level import Level
 from aegis.problem.reward import Guard, Reward
@@ -28,29 +29,6 @@ class ColumnRole:
     depth: int = 0
 
 
-def column_roles(
-    levels: tuple[Level, ...],
-    outcome: Variable | None,
-    reward: str,
-    guards: Iterable[str] = (),
-    episode: Iterable[str] = (),
-    cluster: Iterable[str] = (),
-    time: str | None = None,
-    closed: str | None = None,
-) -> tuple[ColumnRole, ...]:
-    """Return every role of every column that a problem names."""
-    found = [ColumnRole(column, "id", "the episode id") for column in episode]
-    found += [ColumnRole(column, "id", "the cluster") for column in cluster]
-    found += [] if time is None else [ColumnRole(time, "id", "the time")]
-    for depth, level in enumerate(levels):
-        found += _level_roles(level, depth)
-    found += [] if outcome is None else [ColumnRole(column, "outcome", "the outcome") for column in outcome.columns]
-    found.append(ColumnRole(reward, "reward", "the reward"))
-    found += [] if closed is None else [ColumnRole(closed, "closed", "the flag that says whether the reward is final")]
-    found += [ColumnRole(column, "guard", "a guard") for column in guards]
-    return tuple(found)
-
-
 def check_roles(roles: Iterable[ColumnRole], names: Iterable[str]) -> None:
     """Raise ProblemError if two roles share a column and may not, or two variables a name.
 
@@ -66,15 +44,13 @@ def check_roles(roles: Iterable[ColumnRole], names: Iterable[str]) -> None:
                     "log a copy under a name of its own if both are meant"
                 )
         taken[role.column].append(role)
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise ProblemError(f"two variables are called '{name}'; each variable has a name of its own")
-        seen.add(name)
 
 
 def can_share_column(one: ColumnRole, other: ColumnRole) -> bool:
-    """Say whether two roles may be played by one column.
+    """Return whether two roles may be played by one column.
 
     Ids, time among them, only say which rows belong together, and a controller may look at one. So it may at a mask and at
     the action it meant to take; two levels may have a mask in common; what an inner controller means to do may be what the
@@ -105,33 +81,34 @@ _SHARED: frozenset[frozenset[RoleKind]] = frozenset(
 )
 
 
-def _level_roles(level: Level, depth: int) -> Iterator[ColumnRole]:
-    where = f"of level '{level.name}'"
-    if level.decision is not None:
-        yield ColumnRole(level.decision, "id", f"the decision id {where}", depth)
-    for variable in level.context:
-        for column in variable.columns:
-            yield ColumnRole(column, "context", f"a context {where}", depth)
-    yield ColumnRole(level.actions.column, "action", f"the action {where}", depth)
-    for column in level.available:
-        yield ColumnRole(column, "available", f"an action mask {where}", depth)
-    if level.propensity is not None:
-        for column in level.propensity.log_columns:
-            if column == level.propensity.base:
-                yield ColumnRole(column, "base", f"the base action {where}", depth)
-            else:
-                yield ColumnRole(column, "propensity", f"a propensity {where}", depth)
+def _level_roles(level: Level, depth: int) -> list[ColumnRole]:
+    logged = level.propensity
+    columns: list[tuple[str | None, RoleKind, str]] = [(level.decision, "id", "the decision id")]
+    columns += [(column, "context", "a context") for variable in level.context for column in variable.columns]
+    columns.append((level.actions.column, "action", "the action"))
+    columns += [(column, "available", "an action mask") for column in level.available]
+    if logged is not None:
+        columns += [(column, "propensity", "a propensity") for column in (logged.column, *logged.columns)]
+        columns.append((logged.base, "base", "the base action"))
     if level.incumbent is not None:
-        known = None if level.propensity is None else level.propensity.base
-        for column in level.incumbent.log_columns:
-            if column == level.incumbent.base and column != known:
-                yield ColumnRole(column, "base", f"the incumbent's action {where}", depth)
-            elif column != known:
-                yield ColumnRole(column, "incumbent", f"a probability of the incumbent {where}", depth)
+        columns += [(column, "incumbent", "a probability of the incumbent") for column in level.incumbent.columns]
+        if logged is None or level.incumbent.base != logged.base:
+            columns.append((level.incumbent.base, "base", "the incumbent's action"))
+    return [
+        ColumnRole(column=column, kind=kind, words=f"{words} of level '{level.name}'", depth=depth)
+        for column, kind, words in columns
+        if column is not None
+    ]
 
 
 class Scope(frozenset[str]):
-    """A set of level names at which a new policy acts (the paper's intervention scope)."""
+    """A set of level names at which a new policy acts (the paper's intervention scope).
+
+    Parameters
+    ----------
+    names
+        One name or several.
+    """
 
     __slots__ = ()
 
@@ -154,12 +131,39 @@ class Backdoor:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Levels (outermost first), causal graph, reward, and the columns that tie a log together.
+    """A nested contextual causal bandit: levels, causal graph, reward, and the columns that tie a log together.
 
-    `parents` may name some variables only; the others get the default: every earlier variable is a parent, which is
-    always an I-map. `graph` is the completed graph. Level index 1 is the innermost. `cluster` is a column, or several whose
-    values together are one id. `cluster_most` is the largest number of episodes that a cluster can have; where it is declared,
-    certificates are about totals of clusters.
+    `graph` is the completed graph. Level index 1 is the innermost.
+
+    Parameters
+    ----------
+    levels
+        Outermost first.
+    reward
+        Column, range and goal of the reward.
+    outcome
+        The variable between the innermost action and the reward, if there is one.
+    parents
+        Parents by variable name. A variable that is not named has every earlier variable as a parent, which is always an I-map.
+    latents
+        The children of each unobserved variable.
+    guards
+        Columns that must not get worse.
+    episode
+        The columns of the episode id.
+    cluster
+        The column, or the columns whose values together are one id, that groups dependent episodes.
+    time
+        The column of the time, for drift checks and splits in time.
+    carry_over
+        `within` if earlier decisions of an episode may affect later rewards.
+    cluster_most
+        The largest number of episodes that a cluster can have; certificates are then about totals of clusters.
+
+    Raises
+    ------
+    ProblemError
+        If the parts do not fit together; GraphError if the graph is wrong.
     """
 
     levels: tuple[Level, ...]
@@ -179,9 +183,7 @@ class Problem:
         if not self.levels:
             raise ProblemError("a problem needs at least one level")
         names = [level.name for level in self.levels]
-        for name in names:
-            if names.count(name) > 1:
-                raise ProblemError(f"two levels are called '{name}'")
+        check_unique(tuple(names), "names of levels")
         for name in ("episode", "decision"):
             if name in names and not (name == "decision" and name == names[-1]):
                 raise ProblemError(
@@ -195,24 +197,29 @@ class Problem:
             raise ProblemError(
                 f"reward 'per' is one of {allowed}; found '{self.reward.per}'{did_you_mean(self.reward.per, names)}"
             )
-        guarded = [guard.column for guard in self.guards]
-        for column in guarded:
-            if guarded.count(column) > 1:
-                raise ProblemError(f"guards: '{column}' is guarded twice; keep the stricter of the two")
+        check_unique(tuple(guard.column for guard in self.guards), "guards (keep the stricter of two)")
         self._check_means()
         self._check_cluster()
-        check_roles(self.roles, self._variable_names())
+        check_roles(self.roles, [variable.name for variable in self._all_variables()])
         graph = complete_graph(self.levels, self.outcome, self.reward.column, self.parents, self.latents)
         object.__setattr__(self, "graph", graph)
 
     @property
     def roles(self) -> tuple[ColumnRole, ...]:
         """Return every role of every column that is named."""
-        guarded = [guard.column for guard in self.guards]
-        reward = self.reward
-        return column_roles(
-            self.levels, self.outcome, reward.column, guarded, self.episode, self.cluster_columns, self.time, reward.closed
+        outcome = () if self.outcome is None else self.outcome.columns
+        columns: tuple[tuple[Iterable[str | None], RoleKind, str], ...] = (
+            (self.episode, "id", "the episode id"),
+            (self.cluster_columns, "id", "the cluster"),
+            ((self.time,), "id", "the time"),
+            (outcome, "outcome", "the outcome"),
+            ((self.reward.column,), "reward", "the reward"),
+            ((self.reward.closed,), "closed", "the flag that says whether the reward is final"),
+            ((guard.column for guard in self.guards), "guard", "a guard"),
         )
+        own = [ColumnRole(column, kind, words) for names, kind, words in columns for column in names if column is not None]
+        inside = [role for depth, level in enumerate(self.levels) for role in _level_roles(level, depth)]
+        return (*[role for role in own if role.kind == "id"], *inside, *[role for role in own if role.kind != "id"])
 
     def _check_means(self) -> None:
         for level in self.levels:
@@ -247,11 +254,8 @@ class Problem:
             return
         if self.cluster is None:
             raise ProblemError("cluster: 'most' is the largest number of episodes in a cluster; name its 'column' as well")
-        if isinstance(self.cluster_most, bool) or self.cluster_most < 1:
-            raise ProblemError(
-                f"cluster '{self.cluster_name}': 'most' is the largest number of episodes that a cluster can have, from 1, found "
-                f"{self.cluster_most}"
-            )
+        what = f"cluster '{self.cluster_name}': 'most', the largest number of episodes that a cluster can have,"
+        whole_number(what, self.cluster_most, error=ProblemError)
 
     # ---- levels ----------------------------------------------------------------------------------------------------
 
@@ -314,19 +318,17 @@ class Problem:
     @property
     def variables(self) -> dict[str, Variable]:
         """All variables by name in the order in which they come about: contexts, actions, outcome, reward."""
-        found: dict[str, Variable] = {}
-        for level in self.levels:
-            for variable in (*level.context, level.actions.variable):
-                found[variable.name] = variable
-        if self.outcome is not None:
-            found[self.outcome.name] = self.outcome
-        found[self.reward.column] = Variable(self.reward.column)
-        return found
+        return {variable.name: variable for variable in self._all_variables()}
 
-    def _variable_names(self) -> list[str]:
-        """Return the names of all variables, those that were given twice twice."""
-        found = [name for level in self.levels for name in (*[v.name for v in level.context], level.actions.column)]
-        return [*found, *([] if self.outcome is None else [self.outcome.name]), self.reward.column]
+    def _all_variables(self) -> list[Variable]:
+        """Return all variables, also those that share a name."""
+        variables = [variable for level in self.levels for variable in (*level.context, level.actions.variable)]
+        return [*variables, *([] if self.outcome is None else [self.outcome]), Variable(self.reward.column)]
+
+    def visible(self, level: str) -> dict[str, Variable]:
+        """Return what a policy may look at when it decides at `level`: contexts at and above it, actions above it."""
+        outer = [variable for spec in self.above(level) for variable in (*spec.context, spec.actions.variable)]
+        return {variable.name: variable for variable in (*outer, *self.level(level).context)}
 
     def level_of(self, variable: str) -> Level:
         """Return the level a variable belongs to; outcome and reward belong to the innermost."""

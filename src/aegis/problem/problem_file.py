@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,114 +18,86 @@ from aegis.problem.reward import Guard, Reward
 from aegis.problem.strict_yaml import explain_validation_error, read_yaml, write_yaml
 from aegis.problem.variables import Actions, Value, Variable
 
+DRAFT_HEADER = "# Drafted from "  # the first words of a problem file that `init` drafted from a log
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
 
 def dump_problem(problem: Problem) -> dict[str, Any]:
     """Return the problem as plain data, the content of its YAML file; defaults are left out."""
-    content: dict[str, Any] = {"episode": problem.episode[0] if len(problem.episode) == 1 else list(problem.episode)}
-    if problem.cluster is not None:
-        content["cluster"] = _dump_cluster(problem)
-    if problem.time is not None:
-        content["time"] = problem.time
-    if problem.carry_over != "none":
-        content["carry_over"] = problem.carry_over
-    content["reward"] = _dump_reward(problem.reward)
-    if problem.guards:
-        content["guards"] = [
-            {"column": g.column, "range": [float(v) for v in g.range], "max_worsening": float(g.max_worsening), "goal": g.goal}
-            for g in problem.guards
-        ]
-    if problem.outcome is not None:
-        content["outcome"] = _dump_variable(problem.outcome)
-    content["levels"] = [_dump_level(level) for level in problem.levels]
-    if problem.parents:
-        content["graph"] = {name: list(parents) for name, parents in problem.parents.items()}
-    if problem.latents:
-        content["latents"] = {name: list(children) for name, children in problem.latents.items()}
-    return content
+    return _without_empty(
+        {
+            "episode": _one_or_list(problem.episode),
+            "cluster": _dump_cluster(problem),
+            "time": problem.time,
+            "carry_over": None if problem.carry_over == "none" else problem.carry_over,
+            "reward": _dump_fields(problem.reward, always=("column", "goal", "per")),
+            "guards": [_dump_fields(guard, always=("goal",)) for guard in problem.guards],
+            "outcome": None if problem.outcome is None else _dump_variable(problem.outcome),
+            "levels": [_dump_level(level) for level in problem.levels],
+            "graph": {name: list(parents) for name, parents in problem.parents.items()},
+            "latents": {name: list(children) for name, children in problem.latents.items()},
+        }
+    )
 
 
 def _dump_cluster(problem: Problem) -> Any:
-    columns, most = list(problem.cluster_columns), problem.cluster_most
-    if most is None:
-        return columns[0] if len(columns) == 1 else columns
+    if problem.cluster_most is None:
+        return _one_or_list(problem.cluster_columns)
+    columns = list(problem.cluster_columns)
     named: dict[str, Any] = {"column": columns[0]} if len(columns) == 1 else {"columns": columns}
-    return {**named, "most": int(most)}
-
-
-def _dump_reward(reward: Reward) -> dict[str, Any]:
-    content: dict[str, Any] = {"column": reward.column}
-    if reward.range is not None:
-        content["range"] = [float(limit) for limit in reward.range]
-    if reward.unit:
-        content["unit"] = reward.unit
-    content |= {"goal": reward.goal, "per": reward.per}
-    if reward.clip:
-        content["clip"] = True
-    if reward.closed is not None:
-        content["closed"] = reward.closed
-    return content
+    return {**named, "most": int(problem.cluster_most)}
 
 
 def _dump_variable(variable: Variable) -> dict[str, Any]:
     if variable.kind == "vector":
         return {"name": variable.name, "columns": list(variable.columns)}
-    if variable.kind == "categorical":
-        return {"column": variable.name, "values": [_plain(value) for value in variable.values]}
-    return {"column": variable.name}
+    return _without_empty({"column": variable.name, "values": _dump_values(variable.values)})
 
 
 def _dump_level(level: Level) -> dict[str, Any]:
-    content: dict[str, Any] = {"name": level.name}
-    if level.decision is not None:
-        content["decision"] = level.decision
-    content["context"] = [v.name if v.kind == "real" else _dump_variable(v) for v in level.context]
-    action: dict[str, Any] = {"column": level.actions.column}
-    if level.actions.kind == "grid":
-        numbers = level.actions.numbers
-        action["grid"] = {"low": float(numbers[0]), "high": float(numbers[-1]), "points": level.actions.count}
-    elif level.actions.continuous:
-        action |= _dump_interval(level.actions)
+    content = {
+        "name": level.name,
+        "decision": level.decision,
+        "context": [v.name if v.kind == "real" else _dump_variable(v) for v in level.context],
+        "action": _dump_actions(level.actions),
+        "available": list(level.available),
+        "propensity": None if level.propensity is None else _dump_fields(level.propensity),
+        "incumbent": None if level.incumbent is None else {k: _plain(v) for k, v in level.incumbent.plain().items()},
+        "margin": float(level.margin) or None,
+        "mean_range": None if level.mean_range is None else [float(limit) for limit in level.mean_range],
+    }
+    return _without_empty(content, always="context")
+
+
+def _dump_actions(actions: Actions) -> dict[str, Any]:
+    content: dict[str, Any] = {"column": actions.column}
+    if actions.kind == "grid":
+        low, high = actions.limits
+        content["grid"] = {"low": low, "high": high, "points": actions.count}
+    elif actions.continuous:
+        content |= {"interval": list(actions.limits), "bandwidth": actions.bandwidth, "points": actions.count}
+        content |= {"atoms": list(actions.atoms), "lipschitz": None if actions.lipschitz is None else float(actions.lipschitz)}
     else:
-        action["values"] = [_plain(value) for value in level.actions.values]
-    content["action"] = action
-    if level.available:
-        content["available"] = list(level.available)
-    if level.propensity is not None:
-        content["propensity"] = _dump_propensity(level.propensity)
-    if level.incumbent is not None:
-        content["incumbent"] = {name: _plain(value) for name, value in level.incumbent.plain().items()}
-    if level.margin:
-        content["margin"] = float(level.margin)
-    if level.mean_range is not None:
-        content["mean_range"] = [float(limit) for limit in level.mean_range]
-    return content
+        content["values"] = _dump_values(actions.values)
+    return _without_empty(content)
 
 
-def _dump_interval(actions: Actions) -> dict[str, Any]:
-    content: dict[str, Any] = {"interval": list(actions.limits), "bandwidth": actions.bandwidth, "points": actions.count}
-    if actions.atoms:
-        content["atoms"] = list(actions.atoms)
-    if actions.lipschitz is not None:
-        content["lipschitz"] = float(actions.lipschitz)
-    return content
+def _dump_fields(item: Reward | Guard | Propensity, always: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the fields of a dataclass that differ from their defaults, and those named under `always`."""
+    parts = {part.name: (getattr(item, part.name), part.default) for part in fields(item)}
+    return {name: _as_float(value) for name, (value, default) in parts.items() if name in always or value != default}
 
 
-def _dump_propensity(given: Propensity) -> dict[str, Any]:
-    fields = {"column": given.column, "columns": list(given.columns), "policy": given.policy, "base": given.base}
-    content: dict[str, Any] = {key: value for key, value in fields.items() if value}
-    if given.shares:
-        content["shares"] = [float(share) for share in given.shares]
-    if given.epsilon is not None:
-        content["epsilon"] = float(given.epsilon)
-    if given.least is not None:
-        content["least"] = float(given.least)
-    if given.estimated:
-        content["estimated"] = True
-    if given.wrong_by is not None:
-        content["wrong_by"] = float(given.wrong_by)
-    if given.density:
-        content["density"] = True
-    return content
+def _as_float(value: Any) -> Any:
+    """Return numbers as floats, tuples as lists."""
+    if isinstance(value, tuple):
+        return [_as_float(item) for item in value]
+    return value if isinstance(value, str | bool) else float(value)
+
+
+def _dump_values(values: tuple[Value, ...]) -> list[Any]:
+    return [_plain(value) for value in values]
 
 
 def _plain(value: Any) -> Any:
@@ -132,18 +105,41 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-DRAFT_HEADER = "# Drafted from "  # the first words of a draft that a log was made into
+def _one_or_list(names: tuple[str, ...]) -> str | list[str]:
+    return names[0] if len(names) == 1 else list(names)
+
+
+def _without_empty(content: dict[str, Any], always: str = "") -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key == always or value not in (None, [], {})}
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+# YAML has lists; the classes of a problem have tuples.
+Texts = Annotated[tuple[str, ...], Field(strict=False)]
+SomeTexts = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+Numbers = Annotated[tuple[float, ...], Field(strict=False)]
+Limits = Annotated[tuple[float, ...], Field(strict=False, min_length=2, max_length=2)]
+Values = Annotated[tuple[Value, ...], Field(strict=False)]
+Built = TypeVar("Built")
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    def build_as(self, kind: type[Built], where: str = "") -> Built:
+        """Return the object of a class with the same fields; its errors say where it stands."""
+        try:
+            return kind(**dict(self))
+        except ProblemError as error:
+            raise ProblemError(f"{where}: {error}" if where else str(error)) from None
+
 
 class _Variable(_Section):
     name: str | None = None
     column: str | None = None
-    columns: list[str] | None = Field(default=None, min_length=1)
-    values: list[Value] | None = None
+    columns: SomeTexts | None = None
+    values: Values | None = None
 
     def build(self, where: str) -> Variable:
         if (self.column is None) == (self.columns is None):
@@ -153,13 +149,11 @@ class _Variable(_Section):
                 raise ProblemError(f"{where}: a vector has no 'values'")
             if self.name is None:
                 raise ProblemError(f"{where}: a vector of columns needs a 'name'")
-            return Variable(self.name, "vector", tuple(self.columns))
+            return Variable(self.name, "vector", self.columns)
         column = str(self.column)
         if self.name is not None and self.name != column:
             raise ProblemError(f"{where}: a single column is called by its column name; 'name' is for vectors")
-        if self.values is None:
-            return Variable(column)
-        return Variable(column, "categorical", values=tuple(self.values))
+        return Variable(column) if self.values is None else Variable(column, "categorical", values=self.values)
 
 
 class _Grid(_Section):
@@ -170,12 +164,12 @@ class _Grid(_Section):
 
 class _Action(_Section):
     column: str
-    values: list[Value] | None = None
+    values: Values | None = None
     grid: _Grid | None = None
-    interval: list[float] | None = Field(default=None, min_length=2, max_length=2)
+    interval: Limits | None = None
     bandwidth: float | None = None
     points: int = 21
-    atoms: list[float] = Field(default_factory=list)
+    atoms: Numbers = ()
     lipschitz: float | None = None
 
     def build(self, where: str) -> Actions:
@@ -185,26 +179,26 @@ class _Action(_Section):
                 "'bandwidth'"
             )
         if self.interval is not None:
-            return self._interval(where, self.interval)
+            return self._interval(where, *self.interval)
         for key in ("bandwidth", "points", "atoms", "lipschitz"):
             if key in self.model_fields_set:
                 raise ProblemError(f"{where}: '{key}' of action '{self.column}' belongs to an 'interval: [low, high]'")
         if self.grid is not None:
             return Actions.grid(self.column, self.grid.low, self.grid.high, self.grid.points)
-        return Actions.of(self.column, tuple(self.values or ()))
+        return Actions.of(self.column, self.values or ())
 
-    def _interval(self, where: str, limits: list[float]) -> Actions:
+    def _interval(self, where: str, low: float, high: float) -> Actions:
         if self.bandwidth is None:
             raise ProblemError(
-                f"{where}: action '{self.column}' on an interval needs a 'bandwidth': who chooses a point acts uniformly within "
-                "that distance of it"
+                f"{where}: action '{self.column}' on an interval needs a 'bandwidth': a policy that chooses a point acts "
+                "uniformly within that distance of it"
             )
-        return Actions.interval(self.column, limits[0], limits[1], self.bandwidth, self.points, tuple(self.atoms), self.lipschitz)
+        return Actions.interval(self.column, low, high, self.bandwidth, self.points, self.atoms, self.lipschitz)
 
 
 class _Propensity(_Section):
     column: str | None = None
-    columns: list[str] = Field(default_factory=list)
+    columns: Texts = ()
     policy: str | None = None
     base: str | None = None
     epsilon: float | None = None
@@ -212,31 +206,17 @@ class _Propensity(_Section):
     estimated: bool = False
     wrong_by: float | None = None
     density: bool = False
-    shares: list[float] = Field(default_factory=list)
-
-    def build(self, where: str) -> Propensity:
-        forms = (self.column, tuple(self.columns), self.policy, self.base, self.epsilon)
-        try:
-            return Propensity(*forms, self.least, self.estimated, self.wrong_by, self.density, tuple(self.shares))
-        except ProblemError as error:
-            raise ProblemError(f"{where}: {error}") from None
+    shares: Numbers = ()
 
 
 class _Incumbent(_Section):
     base: str | None = None
     action: Value | None = None
     policy: str | dict[str, Any] | None = None
-    columns: list[str] = Field(default_factory=list)
+    columns: Texts = ()
     epsilon: float | None = None
     max_ratio: float | None = None
     max_product: float | None = None
-
-    def build(self, where: str) -> Incumbent:
-        given = self.model_dump()
-        try:
-            return Incumbent(**{**given, "columns": tuple(self.columns)})
-        except ProblemError as error:
-            raise ProblemError(f"{where}: {error}") from None
 
 
 class _Level(_Section):
@@ -244,55 +224,47 @@ class _Level(_Section):
     decision: str | None = None
     context: list[str | _Variable] = Field(default_factory=list)
     action: _Action
-    available: list[str] = Field(default_factory=list)
+    available: Texts = ()
     propensity: _Propensity | None = None
     incumbent: _Incumbent | None = None
     margin: float = 0.0
-    mean_range: list[float] | None = Field(default=None, min_length=2, max_length=2)
+    mean_range: Limits | None = None
 
     def build(self) -> Level:
         where = f"level '{self.name}'"
-        context = tuple(Variable(c) if isinstance(c, str) else c.build(f"{where}, context") for c in self.context)
-        actions = self.action.build(where)
-        propensity = None if self.propensity is None else self.propensity.build(where)
-        means = None if self.mean_range is None else (self.mean_range[0], self.mean_range[1])
         return Level(
             name=self.name,
-            actions=actions,
-            context=context,
-            propensity=propensity,
+            actions=self.action.build(where),
+            context=tuple(Variable(c) if isinstance(c, str) else c.build(f"{where}, context") for c in self.context),
+            propensity=None if self.propensity is None else self.propensity.build_as(Propensity, where),
             decision=self.decision,
-            available=tuple(self.available),
+            available=self.available,
             margin=self.margin,
-            mean_range=means,
-            incumbent=None if self.incumbent is None else self.incumbent.build(where),
+            mean_range=self.mean_range,  # type: ignore[arg-type]  # pydantic counts them
+            incumbent=None if self.incumbent is None else self.incumbent.build_as(Incumbent, where),
         )
 
 
 class _Reward(_Section):
     column: str
-    range: list[float] | None = Field(default=None, min_length=2, max_length=2)
+    range: Limits | None = None
     unit: str = ""
     goal: Literal["maximise", "minimise"] = "maximise"
     per: str = "decision"
     clip: bool = False
     closed: str | None = None
 
-    def build(self) -> Reward:
-        limits = None if self.range is None else (self.range[0], self.range[1])
-        return Reward(self.column, limits, self.unit, self.goal, self.per, self.clip, self.closed)
-
 
 class _Guard(_Section):
     column: str
-    range: list[float] = Field(min_length=2, max_length=2)
+    range: Limits
     max_worsening: float
     goal: Literal["maximise", "minimise"] = "minimise"
 
 
 class _Cluster(_Section):
     column: str | None = None
-    columns: list[str] | None = Field(default=None, min_length=1)
+    columns: SomeTexts | None = None
     most: int | None = None
 
     def build(self) -> str | tuple[str, ...]:
@@ -300,36 +272,34 @@ class _Cluster(_Section):
             raise ProblemError("cluster: give either 'column' or 'columns' (together one id), not both")
         if self.column is None and self.columns is None:
             raise ProblemError("'cluster.column' is missing: name it, or 'columns' that are one id together")
-        return tuple(self.columns) if self.column is None else self.column  # type: ignore[arg-type]
+        return self.column or self.columns or ""
 
 
 class _File(_Section):
-    episode: str | list[str]
-    cluster: str | list[str] | _Cluster | None = None
+    episode: str | Texts
+    cluster: str | Texts | _Cluster | None = None
     time: str | None = None
     carry_over: Literal["none", "within"] = "none"
     reward: _Reward
     guards: list[_Guard] = Field(default_factory=list)
     outcome: _Variable | None = None
     levels: list[_Level]
-    graph: dict[str, list[str]] = Field(default_factory=dict)
-    latents: dict[str, list[str]] = Field(default_factory=dict)
+    graph: dict[str, Texts] = Field(default_factory=dict)
+    latents: dict[str, Texts] = Field(default_factory=dict)
 
     def build(self) -> Problem:
-        most = self.cluster.most if isinstance(self.cluster, _Cluster) else None
-        cluster = self.cluster.build() if isinstance(self.cluster, _Cluster) else self.cluster
         return Problem(
             levels=tuple(level.build() for level in self.levels),
-            reward=self.reward.build(),
+            reward=self.reward.build_as(Reward),
             outcome=None if self.outcome is None else self.outcome.build("outcome"),
-            parents={name: tuple(parents) for name, parents in self.graph.items()},
-            latents={name: tuple(children) for name, children in self.latents.items()},
-            guards=tuple(Guard(g.column, (g.range[0], g.range[1]), g.max_worsening, g.goal) for g in self.guards),
-            episode=(self.episode,) if isinstance(self.episode, str) else tuple(self.episode),
-            cluster=tuple(cluster) if isinstance(cluster, list) else cluster,
+            parents=self.graph,
+            latents=self.latents,
+            guards=tuple(guard.build_as(Guard) for guard in self.guards),
+            episode=(self.episode,) if isinstance(self.episode, str) else self.episode,
+            cluster=self.cluster.build() if isinstance(self.cluster, _Cluster) else self.cluster,
             time=self.time,
             carry_over=self.carry_over,
-            cluster_most=most,
+            cluster_most=self.cluster.most if isinstance(self.cluster, _Cluster) else None,
         )
 
 
@@ -341,7 +311,23 @@ _SECTIONS: dict[str, type[_Section]] = {
 
 
 def load_problem(path: str | Path) -> Problem:
-    """Read a problem file; errors name the file and the place in it."""
+    """Read a problem file.
+
+    Parameters
+    ----------
+    path
+        The file `problem.yaml`; see docs/problem.md.
+
+    Returns
+    -------
+    Problem
+        The problem, checked.
+
+    Raises
+    ------
+    ProblemError
+        If the file cannot be read or is wrong; the message names the file, the key and what is allowed.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -358,21 +344,21 @@ def parse_problem(text: str, source: str = "problem") -> Problem:
     """Build a problem from YAML text; `source` names it in error messages."""
     content = read_yaml(text, source)
     if not isinstance(content, dict):
-        found = "an empty file" if content is None else type(content).__name__
+        kind = "an empty file" if content is None else type(content).__name__
         raise ProblemError(
-            f"{source}: expected a mapping with 'episode', 'reward' and 'levels', found {found}; see docs/problem.md"
+            f"{source}: expected a mapping with 'episode', 'reward' and 'levels', found {kind}; see docs/problem.md"
         )
     try:
         return _File.model_validate(content).build()
     except ValidationError as error:
-        told = [*explain_validation_error(error, content, _File, _SECTIONS), *_unfinished(text, content, source)]
-        raise ProblemError("\n".join(f"{source}: {line}" for line in told)) from None
+        lines = [*explain_validation_error(error, content, _File, _SECTIONS), *_unfinished(text, content, source)]
+        raise ProblemError("\n".join(f"{source}: {line}" for line in lines)) from None
     except ProblemError as error:
         raise type(error)(f"{source}: {error}") from None
 
 
 def _unfinished(text: str, content: dict[str, object], source: str) -> list[str]:
-    """Say what to do about a draft from which something is missing that the log did not tell."""
+    """Return what to do about a draft that lacks something the log does not show."""
     missing = [name for name in ("reward", "levels") if name not in content]
     if not missing or not text.startswith(DRAFT_HEADER):
         return []
@@ -383,5 +369,18 @@ def _unfinished(text: str, content: dict[str, object], source: str) -> list[str]
 
 
 def save_problem(problem: Problem, path: str | Path) -> None:
-    """Write a problem file that `load_problem` reads back as the same problem."""
+    """Write a problem file that `load_problem` reads back as the same problem.
+
+    Parameters
+    ----------
+    problem
+        The problem to write.
+    path
+        The file, which is replaced in one step.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written.
+    """
     write_text(path, write_yaml(dump_problem(problem)))

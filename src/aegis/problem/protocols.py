@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, runtime_checkable
 
 from aegis.errors import PolicyError
-from aegis.problem.batch import AnyArray, Array, Batch
+from aegis.problem.batch import Batch
 from aegis.problem.problem import Problem
+from aegis.problem.variables import AnyArray, Array
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from aegis.errors import ProblemError
+from aegis.errors import ProblemError, finite_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,7 @@ class Guard:
 
     def __post_init__(self) -> None:
         check_ordered_limits(self.range, f"guard '{self.column}'")
-        if not (math.isfinite(self.max_worsening) and self.max_worsening >= 0):
-            raise ProblemError(f"guard '{self.column}': 'max_worsening' is a number from 0, found {self.max_worsening}")
+        finite_number(f"guard '{self.column}': 'max_worsening'", self.max_worsening, 0.0, error=ProblemError)
 
 
 def check_ordered_limits(limits: tuple[float, float], where: str, name: str = "range") -> None:

@@ -28,16 +28,16 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """Build a mapping, refusing duplicates."""
-        seen: set[Hashable] = set()
+        keys: set[Hashable] = set()
         for key_node, _ in node.value:
             if key_node.tag == f"{_TAG}merge":
                 continue
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
                 raise yaml.constructor.ConstructorError(None, None, "a key is a plain word", key_node.start_mark)
-            if key in seen:
+            if key in keys:
                 raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is given twice", key_node.start_mark)
-            seen.add(key)
+            keys.add(key)
         return super().construct_mapping(node, deep)
 
 
@@ -76,6 +76,7 @@ _EXPECTED = {
     "float_type": "be a number",
     "bool_type": "be true or false",
     "list_type": "be a list",
+    "tuple_type": "be a list",
     "dict_type": "be a mapping",
     "model_type": "be a mapping",
     "too_short": "have {min_length} or more items",

@@ -16,13 +16,23 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from aegis.errors import ProblemError
+from aegis.errors import ProblemError, finite_number, whole_number
 
 MOST_GRID_POINTS = 100_000  # of an action grid
+
+SUM_TOLERANCE = 1e-6  # how far the probabilities of all actions may sum to something other than 1
 
 NARROWEST = 1000  # spacings of floats in half a window: its length is then off by one in a thousand at most
 
 Value = str | int | float | bool  # of an action or a category
+
+Array = npt.NDArray[np.float64]  # numbers
+
+Ints = npt.NDArray[np.int32]  # indices of rows, parents or actions
+
+Bools = npt.NDArray[np.bool_]  # masks
+
+AnyArray = npt.NDArray[Any]  # ids and contexts: numbers or words
 
 VariableKind = Literal["real", "vector", "categorical"]
 
@@ -124,11 +134,9 @@ class Actions:
             if not (_finite(atom) and low <= atom <= high):
                 raise ProblemError(f"action '{self.column}': an atom lies in the interval [{low:g}, {high:g}], found {atom!r}")
         check_unique(self.atoms, f"action '{self.column}', 'atoms'")
-        if self.lipschitz is not None and not (math.isfinite(self.lipschitz) and self.lipschitz >= 0):
-            raise ProblemError(
-                f"action '{self.column}': 'lipschitz' is how much the mean reward may change per unit of action, a number from "
-                f"0, found {self.lipschitz}"
-            )
+        if self.lipschitz is not None:
+            what = f"action '{self.column}': 'lipschitz', the change of the mean reward per unit of action,"
+            finite_number(what, self.lipschitz, 0.0, error=ProblemError)
 
     @classmethod
     def interval(
@@ -145,14 +153,14 @@ class Actions:
         check_resolution(column, low, high, bandwidth, "a 'bandwidth'")
         even = cls.grid(column, low, high, points)
         held = tuple(float(atom) if _finite(atom) else atom for atom in atoms)
-        return cls(column, even.values, "interval", float(bandwidth), held, lipschitz)
+        return cls(
+            column=column, values=even.values, kind="interval", bandwidth=float(bandwidth), atoms=held, lipschitz=lipschitz
+        )
 
     @classmethod
     def grid(cls, column: str, low: float, high: float, points: int) -> Actions:
         """Return an even grid of `points` actions from `low` to `high`, both included."""
-        if not 2 <= points <= MOST_GRID_POINTS:
-            few = "at least two points" if points < 2 else f"at most {MOST_GRID_POINTS} points"
-            raise ProblemError(f"action '{column}': a grid needs {few}, found {points}")
+        whole_number(f"action '{column}': the number of points", points, 2, MOST_GRID_POINTS, ProblemError)
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ProblemError(f"action '{column}': a grid needs finite low < high, found low {low}, high {high}")
         return cls(column, tuple(float(v) for v in np.linspace(low, high, points)), "grid")
@@ -184,7 +192,7 @@ class Actions:
         return self.kind != "labels"
 
     @property
-    def numbers(self) -> npt.NDArray[np.float64]:
+    def numbers(self) -> Array:
         """The values as `float64[A]`, read only; only for numeric actions."""
         if not self.numeric:
             raise ProblemError(f"action '{self.column}' has labels, not numbers")
@@ -197,7 +205,7 @@ class Actions:
             return Variable(self.column)
         return Variable(self.column, "categorical", values=self.values)
 
-    def as_rows(self, index: npt.NDArray[np.integer]) -> npt.NDArray[Any]:
+    def as_rows(self, index: npt.NDArray[np.integer]) -> AnyArray:
         """Return what a model sees for action indices: numbers for numeric actions, codes for labels.
 
         Raises ProblemError for an index outside 0..A-1; -1, an action not yet chosen, would otherwise pass as the last one.
@@ -228,15 +236,15 @@ def check_resolution(column: str, low: float, high: float, width: float, what: s
 
 def check_unique(items: tuple[Value, ...], where: str) -> None:
     """Raise ProblemError if an item is listed twice."""
-    seen: set[Value] = set()
+    earlier: set[Value] = set()
     for item in items:
-        if item in seen:
+        if item in earlier:
             raise ProblemError(f"{where}: {item!r} is listed twice")
-        seen.add(item)
+        earlier.add(item)
 
 
 def _finite(value: Value) -> bool:
-    """Say whether a value is a number that a float can hold."""
+    """Return whether a value is a number that a float can hold."""
     try:
         return not isinstance(value, bool | str) and math.isfinite(value)
     except OverflowError:
@@ -244,28 +252,23 @@ def _finite(value: Value) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _numbers(values: tuple[Value, ...]) -> npt.NDArray[np.float64]:
-    found = np.asarray(values, dtype=np.float64)
-    found.flags.writeable = False
-    return found
-
-
-_Array = npt.NDArray[np.float64]
-
-_Mask = npt.NDArray[np.bool_]
+def _numbers(values: tuple[Value, ...]) -> Array:
+    numbers = np.asarray(values, dtype=np.float64)
+    numbers.flags.writeable = False
+    return numbers
 
 
 ATOM_TOLERANCE = 1e-6  # of the length of an interval: a number this near to an atom is the atom, as files round
 
 
-def window_ends(actions: Actions, centres: _Array) -> tuple[_Array, _Array]:
+def window_ends(actions: Actions, centres: Array) -> tuple[Array, Array]:
     """Return lower and upper ends of the windows around centres of any shape, cut to the interval."""
     low, high = actions.limits
     reach = float(actions.bandwidth or 0.0)
     return np.maximum(centres - reach, low), np.minimum(centres + reach, high)
 
 
-def window_density(actions: Actions, centres: _Array, value: _Array) -> _Array:
+def window_density(actions: Actions, centres: Array, value: Array) -> Array:
     """Return the density at `value` of acting uniformly in the window around each centre; 0 outside it, and at atoms.
 
     centres and value have shapes that fit together. A window holds its lower end and not its upper one, but for the last.
@@ -276,36 +279,27 @@ def window_density(actions: Actions, centres: _Array, value: _Array) -> _Array:
     return np.where(inside & ~is_atom(actions, value), 1.0 / (upper - lower), 0.0)
 
 
-def is_atom(actions: Actions, value: _Array) -> _Mask:
+def is_atom(actions: Actions, value: Array) -> Bools:
     """Return which numbers are atoms of the logging policy; same shape as `value`."""
-    found: _Mask = atom_index(actions, value) >= 0
-    return found
+    atoms: Bools = atom_index(actions, value) >= 0
+    return atoms
 
 
-def atom_index(actions: Actions, value: _Array) -> npt.NDArray[np.int32]:
+def atom_index(actions: Actions, value: Array) -> Ints:
     """Return the index of the atom that each number is, same shape; -1 if it is none."""
     low, high = actions.limits
-    found = np.full(np.shape(value), -1, dtype=np.int32)
+    place = np.full(np.shape(value), -1, dtype=np.int32)
     for index, atom in enumerate(actions.atoms):
-        found[np.abs(value - atom) <= ATOM_TOLERANCE * (high - low)] = index
-    return found
+        place[np.abs(value - atom) <= ATOM_TOLERANCE * (high - low)] = index
+    return place
 
 
-def nearest_points(actions: Actions, value: _Array) -> npt.NDArray[np.int32]:
+def nearest_points(actions: Actions, value: Array) -> Ints:
     """Return the index of the point nearest to each number, same shape; of two equally near the lower one."""
     return np.searchsorted(cell_edges(actions)[1:-1], value, side="left").astype(np.int32)
 
 
-def cell_edges(actions: Actions) -> _Array:
+def cell_edges(actions: Actions) -> Array:
     """Return the ends `[A + 1]` of the cells of the points: the middles between neighbours, and the ends of the interval."""
     points = actions.numbers
     return np.concatenate([points[:1], (points[1:] + points[:-1]) / 2, points[-1:]])
-
-
-def cell_probability(actions: Actions, value: _Array, mu: _Array) -> _Array:
-    """Return density times length of the cell `[n]`, over which the weight of the uniform policy of that cell is one.
-
-    It may exceed 1 where a density is narrower than the cell. Infinite at atoms, which a uniform policy does not take.
-    """
-    lengths = np.diff(cell_edges(actions))[nearest_points(actions, value)]
-    return np.where(is_atom(actions, value), np.inf, mu * lengths)

@@ -26,7 +26,7 @@ from aegis.worlds.chemical_plant import ChemicalPlant
 from aegis.worlds.clinic import Clinic
 from aegis.worlds.dosing import Dosing
 from aegis.worlds.linear_world import LinearWorld
-from aegis.worlds.oracle import OraclePolicy, decisions_per_episode, oracle_value, true_value
+from aegis.worlds.oracle import OraclePolicy, oracle_value, true_value
 from aegis.worlds.unified_world import PRESETS, SHIFTS, Unified
 
 WORLDS: dict[str, type[World]] = {
@@ -43,10 +43,28 @@ ALL_WORLDS: ChainMap[str, type[World]] = ChainMap(INTERVAL_WORLDS, WORLDS)
 
 
 def make_world(name: str, /, *, preset: str | None = None, shift: str | None = None, **settings: Any) -> World:
-    """Return a world by name with some of its parameters set; raise SettingError for names it does not know.
+    """Return a world by name with some of its parameters set.
 
-    preset: parameters that go together (`Unified.presets`), over which `settings` take precedence. shift: the world after a
-    distribution shift (`Unified.shifts`); a parameter that the shift changes cannot be set as well.
+    Parameters
+    ----------
+    name
+        A key of `WORLDS`, or `dosing`.
+    preset
+        Parameters that go together (`Unified.presets`); `settings` take precedence over them.
+    shift
+        The world after a distribution shift (`Unified.shifts`); a parameter that the shift changes cannot be set as well.
+    **settings
+        Parameters of the world, by field name.
+
+    Returns
+    -------
+    World
+        The simulated plant.
+
+    Raises
+    ------
+    SettingError
+        If a name is unknown or a value is not allowed.
     """
     check_choice(name, ALL_WORLDS, "world")
     allowed = [part.name for part in fields(ALL_WORLDS[name]) if part.init]  # type: ignore[arg-type]
@@ -85,7 +103,6 @@ __all__ = [
     "check_shares",
     "check_size",
     "check_spreads",
-    "decisions_per_episode",
     "full_propensity",
     "make_world",
     "oracle_value",

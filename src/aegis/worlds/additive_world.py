@@ -48,8 +48,7 @@ class Additive(World):
         check_finite(self, ("f_a",))
         check_shared(self)
         shared = {part.name: getattr(self, part.name) for part in fields(self) if part.init and part.name != "f_a"}
-        core = Unified(eta=0.0, **shared)
-        object.__setattr__(self, "core", core)
+        object.__setattr__(self, "core", Unified(eta=0.0, **shared))
         object.__setattr__(self, "problem", self._problem())
 
     @property
@@ -63,7 +62,7 @@ class Additive(World):
 
     def results(self, known: Rows, noise: Noise) -> tuple[Array, Array]:
         """Return Y and R."""
-        outcome = self.effect(known["A"], known["Q"]) + LIFT * self.core.latent(noise) + self.outcome_sd * noise["N_Y"]
+        outcome = self.effect(known["A"], known["Q"]) + LIFT * self.latent(noise) + self.outcome_sd * noise["N_Y"]
         return outcome, outcome + self.reward_sd * noise["N_R"]
 
     def effect(self, action: Array, context: Array) -> Array:

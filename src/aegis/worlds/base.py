@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from aegis.errors import SettingError, check_choice, did_you_mean
+from aegis.errors import SettingError, check_choice, did_you_mean, finite_number, whole_number
 from aegis.policies import Epsilon, Legacy, LevelRule
-from aegis.problem import Actions, Array, Batch, Ints, Policy, Problem, Propensity, Rows
+from aegis.problem import Actions, Array, Batch, Bools, Ints, Policy, Problem, Propensity, Rows
 from aegis.worlds.simulation import episode_of_each, simulate
 
 LARGEST = 1e6  # of a parameter's modulus: beyond it squares and exponentials of the equations lose all meaning
@@ -30,65 +29,43 @@ MOST_ACTIONS = 10**4
 MOST_PROBABILITIES = 10**7  # decisions x actions of one episode at one level
 
 
-def check_finite(world: object, names: Iterable[str]) -> None:
+def check_finite(world: object, names: Iterable[str], low: float = -LARGEST, high: float = LARGEST) -> None:
     """Require numbers of a size that can be computed with."""
     for name in names:
-        _number(world, name, f"a number from {-LARGEST:.0f} to {LARGEST:.0f}", -LARGEST, LARGEST)
+        finite_number(f"world '{_name(world)}': '{name}'", getattr(world, name), low, high)
 
 
 def check_spreads(world: object, names: Iterable[str]) -> None:
     """Require standard deviations: not negative, and neither vanishing nor enormous."""
+    check_finite(world, names, 0.0)
     for name in names:
-        allowed = f"a standard deviation: 0, or a number from {SMALLEST_SPREAD:g} to {LARGEST:.0f}"
-        _number(world, name, allowed, 0.0, LARGEST)
-        if 0 < getattr(world, name) < SMALLEST_SPREAD:
-            _refuse(world, name, allowed, getattr(world, name))
+        value = getattr(world, name)
+        if 0 < value < SMALLEST_SPREAD:
+            raise SettingError(f"world '{_name(world)}': '{name}' is 0, or a number from {SMALLEST_SPREAD:g}; found {value!r}")
 
 
 def check_shares(world: object, names: Iterable[str]) -> None:
     """Require probabilities or mixing shares in [0, 1]."""
-    for name in names:
-        _number(world, name, "a number from 0 to 1", 0.0, 1.0)
+    check_finite(world, names, 0.0, 1.0)
 
 
 def check_counts(world: object, names: Iterable[str], least: int = 1, most: int = MOST_DECISIONS) -> None:
     """Require whole numbers from `least` to `most`."""
     for name in names:
-        value = getattr(world, name)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            _refuse(world, name, f"a whole number from {least} to {most}", value)
+        whole_number(f"world '{_name(world)}': '{name}'", getattr(world, name), least, most)
 
 
-def check_size(world: object, steps: dict[str, int], actions: Iterable[int]) -> None:
-    """Require an episode that fits into memory. steps: decisions below each parent, by parameter, outermost level first.
-
-    actions: how many there are at each level.
-    """
-    rows, words = 1, " x ".join(steps)
-    for number, choices in zip(steps.values(), actions, strict=True):
+def check_size(world: object, steps: tuple[int, ...], actions: Iterable[int]) -> None:
+    """Require an episode that fits into memory, from decisions below each parent and actions of each level, outermost first."""
+    rows, words = 1, " x ".join(map(str, steps))
+    for number, choices in zip(steps, actions, strict=True):
         rows *= number
-        if rows > MOST_DECISIONS:
+        if rows > MOST_DECISIONS or rows * choices > MOST_PROBABILITIES:
             raise SettingError(
-                f"world '{_name(world)}': {words} gives {rows} decisions or more per episode, at most {MOST_DECISIONS} are "
-                "allowed; simulate more episodes instead"
+                f"world '{_name(world)}': {words} decisions with {choices} actions in one episode; at most {MOST_DECISIONS} "
+                f"decisions and {MOST_PROBABILITIES} probabilities are allowed: use fewer steps or a coarser grid, and simulate "
+                "more episodes"
             )
-        if rows * choices > MOST_PROBABILITIES:
-            raise SettingError(
-                f"world '{_name(world)}': {rows} decisions with {choices} actions each in one episode are {rows * choices} "
-                f"probabilities, at most {MOST_PROBABILITIES} are allowed; use fewer steps or a coarser grid"
-            )
-
-
-def _number(world: object, name: str, allowed: str, low: float, high: float) -> None:
-    value = getattr(world, name)
-    numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    # The limits come first: a whole number beyond the floats has no answer to isfinite.
-    if not (numeric and low <= value <= high and math.isfinite(value)):
-        _refuse(world, name, allowed, value)
-
-
-def _refuse(world: object, name: str, allowed: str, value: object) -> None:
-    raise SettingError(f"world '{_name(world)}': '{name}' is {allowed}; found {value!r}")
 
 
 def _name(world: object) -> str:
@@ -142,14 +119,9 @@ def build_legacy(world: str, problem: Problem, offers: Mapping[str, LegacyOffer]
                 f"legacy '{name}' of world '{world}' has no setting '{key}'{did_you_mean(key, offer.defaults)}; "
                 f"the world offers: {describe_offers(offers)}"
             )
-        if abs(settings[key]) > LARGEST:
-            raise SettingError(
-                f"legacy '{spec}': '{key}' is a number from {-LARGEST:.0f} to {LARGEST:.0f}; found {settings[key]:g}"
-            )
+        finite_number(f"legacy '{spec}': '{key}'", settings[key], -LARGEST, LARGEST)
     merged = {**offer.defaults, **settings}
-    epsilon = merged.get("epsilon", 0.0)
-    if not 0 <= epsilon <= 1:
-        raise SettingError(f"legacy '{spec}': 'epsilon' is an exploration rate from 0 to 1; found {epsilon}")
+    finite_number(f"legacy '{spec}': the exploration rate 'epsilon'", merged.get("epsilon", 0.0), 0.0, 1.0)
     return Legacy(problem, offer.rules(merged))
 
 
@@ -184,8 +156,6 @@ def describe_offers(offers: Mapping[str, LegacyOffer]) -> str:
 
 Noise = Mapping[str, Array]
 
-Bools = npt.NDArray[np.bool_]
-
 
 class World(ABC):
     """A plant given by equations; a subclass is a frozen dataclass whose fields are its parameters.
@@ -202,6 +172,8 @@ class World(ABC):
     presets: ClassVar[Mapping[str, Mapping[str, float]]] = {}  # parameters that go together, by name
     shifts: ClassVar[Mapping[str, Mapping[str, float]]] = {}  # what changes under a distribution shift, by name
     noises: ClassVar[Mapping[str, Mapping[str, Literal["normal", "uniform"]]]]
+
+    confounder: float  # P(U = 1), of a world with a latent U
 
     @property
     @abstractmethod
@@ -238,6 +210,10 @@ class World(ABC):
     def available(self, level: str, known: Rows) -> Bools | None:
         """Return which actions are available, `[n, A]`, or None for all."""
         return None
+
+    def latent(self, noise: Noise) -> Array:
+        """Return the latent U `[n]`, which is 1 with probability `confounder`."""
+        return (noise["U"] < self.confounder).astype(np.float64)
 
     # ---- the true laws, for the oracle -----------------------------------------------------------------------------
 
@@ -279,7 +255,7 @@ class World(ABC):
 
 
 def named_parameters(kind: str, name: str, world: str, table: Mapping[str, Mapping[str, float]]) -> Mapping[str, float]:
-    """Return the parameters that a world's preset or shift sets; raise SettingError if the world has none of that name."""
+    """Return the parameters that a world's preset or shift sets; raise SettingError if the world does not have it."""
     if not table:
         raise SettingError(f"world '{world}' has no {kind}s, found '{name}'; set its parameters one by one")
     check_choice(name, table, f"{kind} of world '{world}'")

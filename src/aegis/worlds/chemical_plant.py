@@ -64,10 +64,8 @@ class ChemicalPlant(World):
         check_counts(self, ("batches", "recipe_steps", "doses"))
         check_spreads(self, ("viscosity_sd", "acidity_sd", "yield_noise", "natural_sd"))
         check_shares(self, ("confounder",))
-        problem = self._problem()
-        steps = {name: getattr(self, name) for name in ("batches", "recipe_steps", "doses")}
-        check_size(self, steps, (level.actions.count for level in problem.levels))
-        object.__setattr__(self, "problem", problem)
+        object.__setattr__(self, "problem", self._problem())
+        check_size(self, self.steps, [level.actions.count for level in self.problem.levels])
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -82,15 +80,12 @@ class ChemicalPlant(World):
             return {"quality": noise["W"]}
         if level == "recipe":
             return {"viscosity": _viscosity(known) + self.viscosity_sd * noise["N_V"]}
-        return {"acidity": _acidity(known) + LIFT * self._latent(noise) + self.acidity_sd * noise["N_H"]}
+        return {"acidity": _acidity(known) + LIFT * self.latent(noise) + self.acidity_sd * noise["N_H"]}
 
     def results(self, known: Rows, noise: Noise) -> tuple[Array, Array]:
         """Return yield and profit."""
-        outcome = _yield(known) + LIFT * self._latent(noise) + self.yield_noise * (2 * noise["N_Y"] - 1)
+        outcome = _yield(known) + LIFT * self.latent(noise) + self.yield_noise * (2 * noise["N_Y"] - 1)
         return outcome, outcome - _cost(known)
-
-    def _latent(self, noise: Noise) -> Array:
-        return (noise["U"] < self.confounder).astype(np.float64)
 
     # ---- the true laws ---------------------------------------------------------------------------------------------
 
@@ -139,9 +134,27 @@ class ChemicalPlant(World):
         limits = (-self.yield_noise - 0.6, PEAK + LIFT + self.yield_noise)
         return Problem(
             levels=(
-                Level("batch", blend, (Variable("quality"),), full_propensity(blend), decision="batch_run"),
-                Level("recipe", temperature, (Variable("viscosity"),), full_propensity(temperature), decision="recipe_run"),
-                Level("dose", dose, (Variable("acidity"),), full_propensity(dose), decision="dose_run"),
+                Level(
+                    name="batch",
+                    actions=blend,
+                    context=(Variable("quality"),),
+                    propensity=full_propensity(blend),
+                    decision="batch_run",
+                ),
+                Level(
+                    name="recipe",
+                    actions=temperature,
+                    context=(Variable("viscosity"),),
+                    propensity=full_propensity(temperature),
+                    decision="recipe_run",
+                ),
+                Level(
+                    name="dose",
+                    actions=dose,
+                    context=(Variable("acidity"),),
+                    propensity=full_propensity(dose),
+                    decision="dose_run",
+                ),
             ),
             reward=Reward("profit", limits, unit="EUR/kg"),
             outcome=Variable("yield"),

@@ -19,9 +19,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from aegis.policies import Constant, Natural, Nearest, Softmax, Uniform
-from aegis.problem import Actions, Array, Ints, Level, Problem, Reward, Rows, Variable
+from aegis.problem import Actions, Array, Bools, Ints, Level, Problem, Reward, Rows, Variable
 from aegis.worlds.base import (
-    Bools,
     LegacyOffer,
     Noise,
     World,
@@ -86,11 +85,11 @@ class Clinic(World):
             return {"patient": _patient(noise["severity"], noise["frailty"]), "ward": _category(WARD_LAW, noise["ward"])}
         response = _category(LAW[known["plan"], known["ward"]], noise["response"])
         centre = _level({**known, "response": response})
-        return {"response": response, "level": centre + LIFT_LEVEL * self._latent(noise) + self.level_sd * noise["N_L"]}
+        return {"response": response, "level": centre + LIFT_LEVEL * self.latent(noise) + self.level_sd * noise["N_L"]}
 
     def results(self, known: Rows, noise: Noise) -> tuple[Array, Array]:
         """Return recovery and the clipped reward."""
-        recovery = _recovery(known) + LIFT_RECOVERY * self._latent(noise) + self.recovery_sd * noise["N_Y"]
+        recovery = _recovery(known) + LIFT_RECOVERY * self.latent(noise) + self.recovery_sd * noise["N_Y"]
         return recovery, np.clip(recovery, 0.0, 1.0)
 
     def children(self, level: str, known: Rows, noise: Noise) -> Ints | None:
@@ -102,9 +101,6 @@ class Clinic(World):
         if level == "plan":
             return ~((np.arange(len(PLANS)) == PLANS.index("intensive")) & (known["ward"] == WARDS.index("day"))[:, None])
         return ~((np.arange(4) == 3) & (known["response"] == RESPONSES.index("high"))[:, None])
-
-    def _latent(self, noise: Noise) -> Array:
-        return (noise["U"] < self.confounder).astype(np.float64)
 
     # ---- the true laws ---------------------------------------------------------------------------------------------
 
@@ -138,7 +134,7 @@ class Clinic(World):
         return () if level == "plan" else ("patient", "ward", "plan")
 
     def offers(self) -> Mapping[str, LegacyOffer]:
-        """Uniform choice; house rules that ignore the patient; soft preferences; fixed rules without noise."""
+        """Uniform choice; local rules that ignore the patient; soft preferences; fixed rules without noise."""
         habit = Softmax((0.2, 1.0, -0.3))
         return {
             "uniform": LegacyOffer(lambda s: {"plan": Uniform(), "dose": Uniform()}, {}),
@@ -166,8 +162,22 @@ def _problem() -> Problem:
     ward, response = Variable("ward", "categorical", values=WARDS), Variable("response", "categorical", values=RESPONSES)
     return Problem(
         levels=(
-            Level("plan", plan, (patient, ward), full_propensity(plan), "plan_id", availability_columns(plan)),
-            Level("dose", dose, (response, Variable("level")), full_propensity(dose), "dose_id", availability_columns(dose)),
+            Level(
+                name="plan",
+                actions=plan,
+                context=(patient, ward),
+                propensity=full_propensity(plan),
+                decision="plan_id",
+                available=availability_columns(plan),
+            ),
+            Level(
+                name="dose",
+                actions=dose,
+                context=(response, Variable("level")),
+                propensity=full_propensity(dose),
+                decision="dose_id",
+                available=availability_columns(dose),
+            ),
         ),
         reward=Reward("reward", (0.0, 1.0)),
         outcome=Variable("recovery"),
@@ -187,7 +197,7 @@ def _patient(first: Array, second: Array) -> Array:
 
 
 def _category(law: Array, uniform: Array) -> Ints:
-    """Return codes `[n]` by inverse cdf from probabilities `[k]` or `[n, k]`; the last bound is 1 whatever the rounding."""
+    """Return codes `[n]` by inverse cdf from probabilities `[k]` or `[n, k]`; the last bound is 1 despite rounding."""
     return (np.cumsum(law, axis=-1)[..., :-1] <= uniform[:, None]).sum(axis=1).astype(np.int32)
 
 

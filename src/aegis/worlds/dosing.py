@@ -18,10 +18,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from aegis.errors import SettingError
+from aegis.errors import check_choice
 from aegis.policies import Constant, Gaussian, Uniform
 from aegis.problem import Actions, Array, Level, Problem, Propensity, Reward, Rows, Variable
 from aegis.worlds.base import (
+    SMALLEST_SPREAD,
     LegacyOffer,
     Noise,
     World,
@@ -65,16 +66,12 @@ class Dosing(World):
         check_counts(self, ("doses",))
         check_counts(self, ("points",), least=2, most=1000)
         check_finite(self, ("bandwidth",))
-        check_spreads(self, ("width", "marker_sd", "natural_sd"))
+        check_spreads(self, ("marker_sd",))
+        check_finite(self, ("width", "natural_sd"), SMALLEST_SPREAD)
         check_shares(self, ("confounder",))
-        for name in ("width", "natural_sd"):
-            if getattr(self, name) == 0:
-                raise SettingError(f"world 'dosing': '{name}' is a standard deviation above 0; found 0")
-        if self.ends not in ("cut", "clip"):
-            raise SettingError(f"world 'dosing': 'ends' is 'cut' or 'clip'; found {self.ends!r}")
-        problem = self._problem()
-        check_size(self, {"courses": 1, "doses": self.doses}, (level.actions.count for level in problem.levels))
-        object.__setattr__(self, "problem", problem)
+        check_choice(self.ends, ("cut", "clip"), "'ends' of world 'dosing'")
+        object.__setattr__(self, "problem", self._problem())
+        check_size(self, self.steps, [level.actions.count for level in self.problem.levels])
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -85,11 +82,11 @@ class Dosing(World):
         """Return severity or marker."""
         if level == "course":
             return {"severity": noise["S"]}
-        return {"marker": _marker(known) + LIFT * self._latent(noise) + self.marker_sd * noise["N_H"]}
+        return {"marker": _marker(known) + LIFT * self.latent(noise) + self.marker_sd * noise["N_H"]}
 
     def results(self, known: Rows, noise: Noise) -> tuple[Array, Array]:
         """Return effect and benefit."""
-        effect = self._response(known) + LIFT_Y * self._latent(noise) + 2 * NOISE * noise["N_Y"]
+        effect = self._response(known) + LIFT_Y * self.latent(noise) + 2 * NOISE * noise["N_Y"]
         return effect, effect - COST * known["regimen"]
 
     def context_law(self, level: str, known: Rows, count: int, fineness: int) -> tuple[Rows, Array]:
@@ -111,7 +108,7 @@ class Dosing(World):
 
     def offers(self) -> Mapping[str, LegacyOffer]:
         """A uniform draw; a Gaussian around a dose that follows the marker too little; a fixed dose within a window."""
-        natural = Gaussian({"marker": 0.5}, self.natural_sd, 4.0, self.ends)
+        natural = Gaussian(weights={"marker": 0.5}, sd=self.natural_sd, intercept=4.0, ends=self.ends)
         return {
             "uniform": LegacyOffer(lambda s: {"course": Uniform(), "dose": Uniform()}, {}),
             "natural": LegacyOffer(
@@ -122,9 +119,6 @@ class Dosing(World):
                 {"value": 4.0, "epsilon": 0.3},
             ),
         }
-
-    def _latent(self, noise: Noise) -> Array:
-        return (noise["U"] < self.confounder).astype(np.float64)
 
     def _response(self, known: Rows) -> Array:
         miss = (known["dose"] - 5.0 - 1.5 * known["marker"]) / self.width
@@ -139,8 +133,14 @@ class Dosing(World):
         density = Propensity(column="density_dose", density=True)
         return Problem(
             levels=(
-                Level("course", regimen, (Variable("severity"),), full_propensity(regimen), decision="course_number"),
-                Level("dose", dose, (Variable("marker"),), density, decision="dose_number"),
+                Level(
+                    name="course",
+                    actions=regimen,
+                    context=(Variable("severity"),),
+                    propensity=full_propensity(regimen),
+                    decision="course_number",
+                ),
+                Level(name="dose", actions=dose, context=(Variable("marker"),), propensity=density, decision="dose_number"),
             ),
             reward=Reward("benefit", (-2 * COST, PEAK + LIFT_Y + 2 * NOISE), unit="points"),
             outcome=Variable("effect"),

@@ -56,10 +56,8 @@ class LinearWorld(World):
         check_counts(self, ("outer_steps", "inner_steps"))
         check_spreads(self, ("context_sd", "outcome_sd", "reward_sd", "natural_sd"))
         check_shares(self, ("confounder",))
-        problem = _problem()
-        steps = {name: getattr(self, name) for name in ("outer_steps", "inner_steps")}
-        check_size(self, steps, (level.actions.count for level in problem.levels))
-        object.__setattr__(self, "problem", problem)
+        object.__setattr__(self, "problem", _problem())
+        check_size(self, self.steps, [level.actions.count for level in self.problem.levels])
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -70,11 +68,11 @@ class LinearWorld(World):
         """Return T at the outer level, C at the inner one."""
         if level == "meta":
             return {"T": np.asarray(TASKS)[(noise["T"] * len(TASKS)).astype(np.int64)]}
-        return {"C": 0.8 * known["M"] + LIFT_C * self._latent(noise) + self.context_sd * noise["N_C"]}
+        return {"C": 0.8 * known["M"] + LIFT_C * self.latent(noise) + self.context_sd * noise["N_C"]}
 
     def results(self, known: Rows, noise: Noise) -> tuple[Array, Array]:
         """Return Y and the clipped R."""
-        latent = self._latent(noise)
+        latent = self.latent(noise)
         outcome = 0.5 * known["A"] + 0.4 * known["C"] + LIFT_Y * latent + self.outcome_sd * noise["N_Y"]
         raw = 0.3 * outcome + _direct(known) + LIFT_R * latent + self.reward_sd * noise["N_R"]
         return outcome, np.clip(raw, 0.0, 1.0)
@@ -113,9 +111,6 @@ class LinearWorld(World):
             ),
         }
 
-    def _latent(self, noise: Noise) -> Array:
-        return (noise["U"] < self.confounder).astype(np.float64)
-
 
 def _direct(known: Rows) -> Array:
     """Return what enters the reward past the outcome."""
@@ -126,8 +121,12 @@ def _problem() -> Problem:
     setting, action = Actions.of("M", tuple(range(1, 6))), Actions.of("A", tuple(range(1, 11)))
     return Problem(
         levels=(
-            Level("meta", setting, (Variable("T"),), full_propensity(setting), decision="meta_step"),
-            Level("inner", action, (Variable("C"),), full_propensity(action), decision="inner_step"),
+            Level(
+                name="meta", actions=setting, context=(Variable("T"),), propensity=full_propensity(setting), decision="meta_step"
+            ),
+            Level(
+                name="inner", actions=action, context=(Variable("C"),), propensity=full_propensity(action), decision="inner_step"
+            ),
         ),
         reward=Reward("R", (0.0, 1.0)),
         outcome=Variable("Y"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from aegis.errors import PolicyError, SettingError
+from aegis.errors import PolicyError, SettingError, whole_number
 from aegis.policies import Epsilon, Function, Gaussian, Hybrid, Legacy, LevelRule, Uniform, linear_predictor, probability_taken
 from aegis.problem import AnyArray, Array, Batch, Level, Policy, Rows, Scope, augmented_context, hypothetical_batch
 from aegis.worlds.base import World
@@ -112,11 +112,10 @@ class BackwardInduction:
     fineness: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.fineness, bool) or not isinstance(self.fineness, int) or self.fineness < 1:
-            raise SettingError(f"oracle: 'fineness' is a whole number from 1; found {self.fineness!r}")
+        whole_number("oracle: 'fineness'", self.fineness)
         left = [name for name in self.world.problem.names if name not in self.scope]
         if left and self.behaviour is None:
-            raise SettingError(f"oracle: nobody acts at {', '.join(left)}; give a behaviour policy or a scope with all levels")
+            raise SettingError(f"oracle: no policy acts at {', '.join(left)}; give a behaviour policy or a scope with all levels")
 
     @property
     def weights(self) -> Array:
@@ -134,7 +133,7 @@ class BackwardInduction:
         """Return the expected reward `[S or 1, n]` below each of `count` rows, before the contexts at `position` are seen."""
         level = self.world.problem.names[position]
         if self._controlled_from(position):
-            # Nobody looks at anything but what enters the equations: rows that agree on that share their value.
+            # Only what enters the equations matters here: rows that agree on that share their value.
             known, inverse = _distinct(known, self.world.matters(level), count)
             rows = _distinct_count(inverse, count)
             return np.asarray(_spread_over(self._value(position, known, {}, np.ones((1, rows)), rows).T, inverse).T)
@@ -194,13 +193,13 @@ class BackwardInduction:
         """Return `[S or 1, n]` where the behaviour acts on an interval: by points and their windows, or as it draws itself."""
         if spec is not self.world.problem.innermost:
             raise SettingError(f"oracle: only the innermost level of a world may have an interval, found '{spec.name}'")
-        asked = hypothetical_batch(self.world.problem, spec.name, count, known, chosen)
-        nodes = interval_nodes(self.followed, spec, asked, self.fineness)
+        batch = hypothetical_batch(self.world.problem, spec.name, count, known, chosen)
+        nodes = interval_nodes(self.followed, spec, batch, self.fineness)
         if nodes is None:
-            full, rewards = self.followed.full(spec.name, asked), self._rewards(known, count)
+            full, rewards = self.followed.full(spec.name, batch), self._rewards(known, count)
             return np.einsum("sna,na->sn", full, rewards)
         values, weights = nodes
-        rows = {name: np.repeat(found, values.shape[1], axis=0) for name, found in known.items()}
+        rows = {name: np.repeat(column, values.shape[1], axis=0) for name, column in known.items()}
         earned = self.world.mean_reward({**rows, spec.actions.column: values.ravel()}).reshape(values.shape)
         return np.asarray(np.sum(earned * weights, axis=1)[None])
 
@@ -209,13 +208,13 @@ class BackwardInduction:
         level = self.world.problem.names[position]
         inside = self._below(position + 1) if position + 1 < len(self.world.problem.names) else 1
         piece = max(_AT_ONCE // (inside * self.world.problem.level(level).actions.count), 1)
-        found = []
+        choices = []
         for start in range(0, count, piece):
             part = slice(start, min(start + piece, count))
             rows, share = _rows(known, part), belief[:, part]
             values = self._actions(position, rows, _rows(chosen, part), share, part.stop - start)
-            found.append(self._choice(level, values, rows, share))
-        return np.concatenate(found)
+            choices.append(self._choice(level, values, rows, share))
+        return np.concatenate(choices)
 
     def _choice(self, level: str, values: Array, known: Rows, belief: Array) -> AnyArray:
         """Return the available action `[n]` that is best on average over the particles that may be acting."""
@@ -242,7 +241,7 @@ class BackwardInduction:
         actions = self.world.problem.innermost.actions
         if actions.continuous:
             values, weights = window_nodes(self.world.problem.innermost, actions.numbers, self.fineness)
-            repeated = {name: np.repeat(found, values.size, axis=0) for name, found in known.items()}
+            repeated = {name: np.repeat(column, values.size, axis=0) for name, column in known.items()}
             repeated[actions.column] = np.tile(values.ravel(), count)
             earned = self.world.mean_reward(repeated).reshape(count, *values.shape)
             return np.asarray(np.einsum("nak,ak->na", earned, weights))
@@ -306,33 +305,71 @@ def _distinct(known: Rows, names: tuple[str, ...], count: int) -> tuple[Rows, An
 def true_value(world: World, policy: Policy, fineness: int = 1) -> float:
     """Return the nested-mean reward per innermost decision under `policy`.
 
-    For a mixture the average over its particles, because one of them acts throughout an episode. Relative accuracy 1e-4 for
-    policies that vary smoothly with the contexts; for jumps inside a context's range raise `fineness`, which multiplies the
-    number of quadrature nodes of every context.
+    Parameters
+    ----------
+    world
+        The world, whose equations are known.
+    policy
+        The policy that acts. The value of a mixture is the average over its particles: one of them acts in each episode.
+    fineness
+        Multiplies the number of quadrature nodes of every context.
+
+    Returns
+    -------
+    float
+        Relative accuracy 1e-4 for policies that vary smoothly with the contexts. For jumps inside a context's range raise
+        `fineness`.
     """
     return oracle_value(world, (), policy, fineness)
 
 
 def oracle_value(world: World, scope: Iterable[str] | None = None, behaviour: Policy | None = None, fineness: int = 1) -> float:
-    """Return the best nested-mean reward per innermost decision when the levels in `scope` (default: all) are controlled.
+    """Return the best nested-mean reward per innermost decision that a controller can reach.
 
-    The controller knows the true equations and sees contexts and actions, never latent variables. The other levels follow
-    `behaviour`. Raises SettingError if a level is neither controlled nor given a behaviour.
+    The controller knows the true equations and sees contexts and actions, never latent variables.
+
+    Parameters
+    ----------
+    world
+        The world, whose equations are known.
+    scope
+        The controlled levels, all by default.
+    behaviour
+        The policy of the other levels.
+    fineness
+        Multiplies the number of quadrature nodes of every context.
+
+    Returns
+    -------
+    float
+        The optimal value.
+
+    Raises
+    ------
+    SettingError
+        If a level is neither controlled nor has a behaviour.
     """
-    solver = BackwardInduction(world, world.problem.scope(scope), behaviour, fineness)
+    solver = BackwardInduction(world=world, scope=world.problem.scope(scope), behaviour=behaviour, fineness=fineness)
     weights = solver.weights
     values = solver.value(0, {}, {}, weights[:, None], 1)[:, 0]
     return float(weights @ np.broadcast_to(values, weights.shape))
 
 
-def decisions_per_episode(world: World) -> int | None:
-    """Return the number of innermost decisions of an episode, or None if it varies."""
-    return None if world.ragged else int(np.prod(world.steps))
-
-
 @dataclass(frozen=True, slots=True)
 class OraclePolicy:
-    """The optimal controller of the levels in `scope`, and `behaviour` elsewhere; as many particles as the behaviour has."""
+    """The optimal controller of a world; it has as many particles as the behaviour.
+
+    Parameters
+    ----------
+    world
+        The world, whose equations are known.
+    scope
+        The controlled levels, all by default.
+    behaviour
+        The policy of the other levels.
+    fineness
+        Multiplies the number of quadrature nodes of every context.
+    """
 
     world: World
     scope: Scope | None = None
@@ -343,7 +380,9 @@ class OraclePolicy:
     def __post_init__(self) -> None:
         scope = self.world.problem.scope(self.scope)
         object.__setattr__(self, "scope", scope)
-        object.__setattr__(self, "solver", BackwardInduction(self.world, scope, self.behaviour, self.fineness))
+        object.__setattr__(
+            self, "solver", BackwardInduction(world=self.world, scope=scope, behaviour=self.behaviour, fineness=self.fineness)
+        )
 
     @property
     def weights(self) -> Array:

@@ -77,7 +77,7 @@ def mean_limits(
     noise: float,
     steps: int,
 ) -> tuple[float, float]:
-    """Return limits of the mean of `steps` rewards below one lever, whoever acts, rounded outwards to whole numbers.
+    """Return limits of the mean of `steps` rewards below one lever under any policy, rounded outwards to whole numbers.
 
     effect(action, context): what is earned. centre, spread `[m]`: of the context under each lever; lift, chance: of a latent
     that adds to context and reward. noise: standard deviation of what else there is. The best and the worst action in each

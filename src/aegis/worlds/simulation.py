@@ -6,15 +6,16 @@ All randomness of an episode is drawn from named streams, 64 episodes at a time,
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from aegis.errors import PolicyError, SettingError, check_choice
-from aegis.policies import draw_numbers, path_full, path_taken, sequential_full, sequential_taken
-from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Policy, Rows, concat, nearest_points
+from aegis.errors import PolicyError, SettingError, check_choice, whole_number
+from aegis.policies import bad_distribution, draw_numbers, path_full, path_taken, sequential_full, sequential_taken
+from aegis.problem import AnyArray, Array, Batch, Bools, Level, LevelTable, Policy, Rows, concat, nearest_points
 from aegis.rng import stream
 
 if TYPE_CHECKING:
@@ -35,6 +36,16 @@ class EpisodeNoise:
     variables: Mapping[str, Mapping[str, Array]]
     action: Mapping[str, Array]
     particle: Array
+
+    def at(self, level: str, slot: AnyArray, whole: bool) -> tuple[Mapping[str, Array], Array]:
+        """Return the noise of the decisions of a level in places `slot` `[n]`, and the uniform numbers of their actions.
+
+        whole: if there are as many places as entries, every one is used, in order.
+        """
+        variables, action = self.variables[level], self.action[level]
+        if whole and slot.size == action.size:
+            return variables, action
+        return {name: values[slot] for name, values in variables.items()}, action[slot]
 
 
 def episode_noise(world: World, first: int, count: int, seed: int) -> EpisodeNoise:
@@ -85,8 +96,6 @@ _AT_ONCE = 1 << 19
 
 _MOST = 1 << 24  # ... and even a piece of one noise block is cut if it would hold more than this (128 MB)
 
-_SUM_TOLERANCE = 1e-6
-
 _PROPENSITIES = {"path": path_full, "sequential": sequential_full}
 
 _TAKEN = {"path": path_taken, "sequential": sequential_taken}
@@ -103,9 +112,8 @@ def simulate(
     probabilities that are not a distribution or that touch an action that is not available.
     """
     check_choice(propensities, _PROPENSITIES, "kind of propensities")
-    for name, value, least in (("first", first, 0), ("count", count, 1)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise SettingError(f"episodes: '{name}' is a whole number from {least}; found {value!r}")
+    whole_number("episodes: 'first'", first, 0)
+    whole_number("episodes: 'count'", count)
     weights = _particle_weights(policy)
     rows, largest = 1, 1
     for level, steps in zip(world.problem.levels, world.steps, strict=True):
@@ -116,52 +124,53 @@ def simulate(
     start = (first // NOISE_BLOCK) * NOISE_BLOCK
     if piece * largest * weights.size > _MOST:
         piece, start = max(_MOST // (largest * weights.size), 1), first  # the block is kept meanwhile, see `noise`
-    stops = [*range(start + piece, first + count, piece), first + count]
-    starts = [first, *stops[:-1]]
-    pieces = zip(starts, stops, strict=True)
-    return concat([_run(world, start, stop - start, policy, weights, seed, propensities) for start, stop in pieces])
+    ends = [first, *range(start + piece, first + count, piece), first + count]
+    batches = []
+    for begin, end in itertools.pairwise(ends):
+        ids, noise = np.arange(begin, end, dtype=np.int64), episode_noise(world, begin, end - begin, seed)
+        batches.append(_run(world, ids, noise, policy, weights, propensities))
+    return concat(batches)
 
 
-def _run(world: World, first: int, count: int, policy: Policy, weights: Array, seed: int, propensities: str) -> Batch:
-    noise = episode_noise(world, first, count, seed)
-    single = weights.size == 1
-    particle = (
-        np.zeros(count, dtype=np.int64) if single else pick(np.broadcast_to(weights, (count, weights.size)), noise.particle)
-    )
-    batch = Batch(np.arange(first, first + count, dtype=np.int64), {})
+def _run(world: World, ids: AnyArray, noise: EpisodeNoise, policy: Policy, weights: Array, propensities: str) -> Batch:
+    """Return the episodes `ids`, whose noise is given, under a policy with these particle weights."""
+    single, count = weights.size == 1, len(ids)
+    particle = np.zeros(count, np.int64) if single else pick(np.broadcast_to(weights, (count, weights.size)), noise.particle)
+    batch = Batch(ids, {})
     known: Rows = {}
     episode: AnyArray = np.arange(count)
-    slot: AnyArray = episode  # place of each decision in the noise arrays, which leave room for the most decisions
-    here: dict[str, Array] = {}
-    asked: dict[str, Array] = {}
+    slot: AnyArray = episode  # place of each decision in the noise arrays, which have entries for the most decisions
+    here: Mapping[str, Array] = {}
+    answers: dict[str, Array] = {}
     for level, steps in zip(world.problem.levels, world.steps, strict=True):
         number = world.children(level.name, known, here) if known else None
         parent, slot = _child_slots(slot, number, steps)
-        episode = episode[parent]
+        episode, rows = episode[parent], np.arange(parent.size)
         known = {name: values[parent] for name, values in known.items()}
-        here = {name: values[slot] for name, values in noise.variables[level.name].items()}
+        here, uniform = noise.at(level.name, slot, whole=number is None)
         context = world.contexts(level.name, known, here)
         known.update(context)
         available = world.available(level.name, known)
         table = LevelTable.undecided(parent, context, available)
         batch = batch.with_level(level.name, table)
         if level.actions.continuous:
-            batch, asked[level.name] = _from_interval(level, batch, policy, noise.action[level.name][slot], particle[episode])
+            batch, answers[level.name] = _from_interval(level, batch, policy, uniform, particle[episode])
             known[level.actions.column] = np.asarray(batch.levels[level.name].value)
             continue
         full = np.asarray(policy.full(level.name, batch), dtype=np.float64)
         _check_probabilities(level.name, full, (weights.size, parent.size, level.actions.count), available)
-        asked[level.name] = full
-        own = full[0] if single else full[particle[episode], np.arange(parent.size)]
-        action = pick(own, noise.action[level.name][slot])
+        answers[level.name] = full
+        own = full[0] if single else full[particle[episode], rows]
+        action = pick(own, uniform)
         # A mixture's propensities may need later actions of the same level: they are filled in at the end.
-        table = table.decided(action, own[np.arange(parent.size), action], own)
-        batch = batch.with_level(level.name, table)
-        known[level.actions.column] = level.actions.as_rows(table.action)
+        batch = batch.with_level(level.name, table.decided(action, own[rows, action], own))
+        known[level.actions.column] = level.actions.as_rows(action)
     outcome, reward = world.results(known, here)
     if not single:
-        batch = _with_propensities(batch, _Answers(weights, asked), propensities)
-    return Batch(batch.episode, batch.levels, reward, np.ones(reward.size, dtype=bool), outcome)
+        batch = _with_propensities(batch, _Answers(weights, answers), propensities)
+    return Batch(
+        episode=batch.episode, levels=batch.levels, reward=reward, observed=np.ones(reward.size, dtype=bool), outcome=outcome
+    )
 
 
 def _from_interval(level: Level, batch: Batch, policy: Policy, uniform: Array, particle: AnyArray) -> tuple[Batch, Array]:
@@ -204,19 +213,19 @@ class _Answers:
     """What a policy answered level by level, so that it need not be asked twice for the same decisions."""
 
     weights: Array
-    asked: Mapping[str, Array]
+    answers: Mapping[str, Array]
 
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[S, n, A]` as answered."""
-        return self.asked[level]
+        return self.answers[level]
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[S, n]` at the actions taken."""
         table = batch.levels[level]
         if table.value is not None:
-            return self.asked[level]
+            return self.answers[level]
         action = table.action
-        return np.take_along_axis(self.asked[level], action[None, :, None].astype(np.int64), axis=2)[:, :, 0]
+        return np.take_along_axis(self.answers[level], action[None, :, None].astype(np.int64), axis=2)[:, :, 0]
 
 
 def _with_propensities(batch: Batch, policy: Policy, propensities: str) -> Batch:
@@ -232,71 +241,31 @@ def _with_propensities(batch: Batch, policy: Policy, propensities: str) -> Batch
 
 def _particle_weights(policy: Policy) -> Array:
     weights = np.asarray(policy.weights, dtype=np.float64)
-    if weights.ndim != 1 or weights.size == 0 or not (weights.min() >= 0 and abs(weights.sum() - 1) <= _SUM_TOLERANCE):
+    if weights.ndim != 1 or weights.size == 0 or bad_distribution(weights, None) is not None:
         raise PolicyError(f"particle weights are not negative and sum to 1; found {weights.tolist()}")
     return weights
 
 
-def _check_probabilities(level: str, full: Array, shape: tuple[int, int, int], available: AnyArray | None) -> None:
+def _check_probabilities(level: str, full: Array, shape: tuple[int, int, int], available: Bools | None) -> None:
     if full.shape != shape:
         raise PolicyError(
             f"level '{level}': the policy returned probabilities of shape {full.shape}; expected {shape}: particles, "
             "decisions, actions"
         )
-    total = full.sum(axis=2)
-    if not (full.min() >= 0 and np.abs(total - 1).max() <= _SUM_TOLERANCE):
-        wrong = np.asarray(~((full.min(axis=2) >= 0) & (np.abs(total - 1) <= _SUM_TOLERANCE)))
-        _refuse(level, full, wrong, "are not a distribution: they must be finite, not negative and sum to 1")
-    if available is not None:
-        wrong = np.asarray(((full > 0) & ~available).any(axis=2))
-        if wrong.any():
-            _refuse(level, full, wrong, "give weight to an action that is not available; unavailable actions get 0")
-
-
-def _refuse(level: str, full: Array, wrong: AnyArray, why: str) -> None:
-    particle, row = (int(index) for index in np.argwhere(wrong)[0])
-    found = np.array2string(full[particle, row], precision=4, threshold=12)
-    raise PolicyError(f"level '{level}', row {row}, particle {particle}: the policy's probabilities {why}; found {found}")
+    wrong = bad_distribution(full, available)
+    if wrong is not None:
+        (particle, row), expected = wrong
+        shown = np.array2string(full[particle, row], precision=4, threshold=12)
+        raise PolicyError(f"level '{level}', row {row}, particle {particle}: the policy returned {shown}; {expected}")
 
 
 def episode_of_each(world: World, episode: int, policy: Policy, seeds: Sequence[int]) -> Batch:
     """Run one episode of `world` for each seed; the g-th of the batch is `world.episodes(episode, 1, policy, seeds[g])`."""
     if any(level.actions.continuous for level in world.problem.levels):
         raise SettingError(f"world '{world.name}' has actions on an interval and runs one seed at a time: use World.episodes")
-    runs = len(seeds)
     noise = noise_of_each(world, tuple(seeds), episode // NOISE_BLOCK)[episode % NOISE_BLOCK]
-    weights = _particle_weights(policy)
-    single = weights.size == 1
-    particle = np.zeros(runs, np.int64) if single else pick(np.broadcast_to(weights, (runs, weights.size)), noise.particle)
-    ids = np.full(runs, episode, dtype=np.int64)
-    tables: dict[str, LevelTable] = {}
-    known: Rows = {}
-    here: Mapping[str, Array] = {}
-    asked: dict[str, Array] = {}
-    slot = owner = np.arange(runs)
-    for level, steps in zip(world.problem.levels, world.steps, strict=True):
-        number = world.children(level.name, known, here) if known else None
-        parent, slot = _child_slots(slot, number, steps)
-        owner = owner[parent]
-        known = {name: values[parent] for name, values in known.items()}
-        full_noise = number is None and slot.size == noise.action[level.name].size  # every place of the noise is used
-        here = noise.variables[level.name]
-        here = here if full_noise else {name: values[slot] for name, values in here.items()}
-        context = world.contexts(level.name, known, here)
-        known |= context
-        available = world.available(level.name, known)
-        table = LevelTable.undecided(parent, context, available)
-        full = np.asarray(policy.full(level.name, Batch(ids, {**tables, level.name: table})), dtype=np.float64)
-        _check_probabilities(level.name, full, (weights.size, parent.size, level.actions.count), available)
-        asked[level.name] = full
-        rows = np.arange(parent.size)
-        own = full[0] if single else full[particle[owner], rows]
-        action = pick(own, noise.action[level.name] if full_noise else noise.action[level.name][slot])
-        tables[level.name] = table.decided(action, own[rows, action], own)
-        known[level.actions.column] = level.actions.as_rows(action)
-    outcome, reward = world.results(known, here)
-    batch = Batch(ids, tables, reward, np.ones(reward.size, dtype=bool), outcome)
-    return batch if single else _with_propensities(batch, _Answers(weights, asked), "path")
+    ids = np.full(len(seeds), episode, dtype=np.int64)
+    return _run(world, ids, noise, policy, _particle_weights(policy), "path")
 
 
 @functools.lru_cache(maxsize=2)

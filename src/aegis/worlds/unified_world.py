@@ -127,10 +127,6 @@ class Unified(World):
         """Return the standard deviation of Q given M and U. A negative gamma could turn its sign, hence the modulus."""
         return np.abs((1 - self.nu) + self.nu * (1 + 0.4 * self.gamma * np.abs(lever))) * self.sigma_q
 
-    def latent(self, noise: Noise) -> Array:
-        """Return U."""
-        return (noise["U"] < self.confounder).astype(np.float64)
-
     # ---- the true laws ---------------------------------------------------------------------------------------------
 
     def context_law(self, level: str, known: Rows, count: int, fineness: int) -> tuple[Rows, Array]:
@@ -181,8 +177,21 @@ class Unified(World):
         means = self.mean_limits(self.effect, self._range()) if self.mean_range else None
         return Problem(
             levels=(
-                Level("meta", lever, (Variable("T"),), full_propensity(lever), decision="meta_step", mean_range=means),
-                Level("inner", action, (Variable("Q"),), full_propensity(action), decision="inner_step"),
+                Level(
+                    name="meta",
+                    actions=lever,
+                    context=(Variable("T"),),
+                    propensity=full_propensity(lever),
+                    decision="meta_step",
+                    mean_range=means,
+                ),
+                Level(
+                    name="inner",
+                    actions=action,
+                    context=(Variable("Q"),),
+                    propensity=full_propensity(action),
+                    decision="inner_step",
+                ),
             ),
             reward=Reward("R", self._range()),
             outcome=Variable("Y"),
@@ -194,8 +203,8 @@ class Unified(World):
         """Return limits of the mean reward below a lever if an action has this effect, within those of single rewards."""
         lever, action = (np.linspace(-REACH, REACH, points) for points in (self.outer_points, self.inner_points))
         spread, noise = self.spread(lever), math.hypot(self.outcome_sd, self.reward_sd)
-        found = mean_limits(effect, self.centre(lever), LIFT, spread, self.confounder, action, noise, self.inner_steps)
-        return max(found[0], limits[0]), min(found[1], limits[1])
+        limits_below = mean_limits(effect, self.centre(lever), LIFT, spread, self.confounder, action, noise, self.inner_steps)
+        return max(limits_below[0], limits[0]), min(limits_below[1], limits[1])
 
     def _range(self) -> tuple[float, float]:
         """Return limits that the reward leaves less often than once in a million decisions, in steps of 5.
@@ -218,6 +227,5 @@ def check_shared(world: Any) -> None:
     check_spreads(world, ("sigma_q", "task_sd", "natural_sd", "outcome_sd", "reward_sd"))
     check_counts(world, ("outer_steps", "inner_steps"))
     check_counts(world, ("outer_points", "inner_points"), least=2, most=MOST_ACTIONS)
-    steps = {name: getattr(world, name) for name in ("outer_steps", "inner_steps")}
-    check_size(world, steps, (world.outer_points, world.inner_points))
+    check_size(world, (world.outer_steps, world.inner_steps), (world.outer_points, world.inner_points))
     check_choice(world.graph, GRAPHS, f"graph of world '{world.name}'")

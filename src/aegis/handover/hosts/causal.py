@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aegis.errors import SettingError, check_choice
+from aegis.errors import SettingError, check_choice, whole_number
 from aegis.evidence import PacBayesBound, Particles, best_posterior, value_grid
 from aegis.handover.hosts.base import Proposal, check_proposals, logged_propensities
 from aegis.handover.run_history import History
@@ -29,7 +29,6 @@ from aegis.planning import (
     Thompson,
     ThompsonChoice,
     best_actions,
-    check_count,
     mask_closed,
     plan_policy,
 )
@@ -242,7 +241,7 @@ class PacBayesHost:
     name: str = "pb"
 
     def __post_init__(self) -> None:
-        check_count(self.draws, "pb: 'draws'")
+        whole_number("pb: 'draws'", self.draws)
         object.__setattr__(self, "caps", tuple(check_cap(limit) for limit in self.caps))
         if not 0.0 < self.delta < 1.0:
             raise SettingError(f"pb: 'delta' lies between 0 and 1, found {self.delta!r}")

@@ -6,9 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import norm
 
 from aegis.errors import PolicyError, SettingError
 from aegis.policies import (
@@ -87,48 +84,6 @@ def test_no_action_available_is_an_error_that_names_the_row(name):
         EXAMPLES[name].probabilities(MIXED, rows(3), 3, mask)
     with pytest.raises(PolicyError, match="shape"):
         EXAMPLES[name].probabilities(MIXED, rows(3), 3, np.ones((3, 5), dtype=bool))
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.floats(-4, 12), st.floats(0.2, 3), st.integers(1, 15))
-def test_natural_mass_is_the_normal_mass_nearest_to_each_available_action(mean, sd, bits):
-    mask = np.array([[bool(bits >> i & 1) for i in range(4)]])
-    found = Natural({"x": 1.0}, sd).probabilities(MIXED, {"x": np.array([mean])}, 1, mask)[0]
-    points = mean + sd * np.linspace(-9, 9, 60001)
-    density = norm.pdf(points, mean, sd) * (points[1] - points[0])
-    values = np.where(mask[0], MIXED.actions.numbers, 1e9)
-    owner = np.abs(points[:, None] - values).argmin(axis=1)
-    np.testing.assert_allclose(found, np.bincount(owner, weights=density, minlength=4), atol=2e-4)
-
-
-def test_natural_on_a_grid_by_hand():
-    found = Natural({"x": 2.0}, 0.5, 1.0).probabilities(GRID, {"x": np.array([-0.25])}, 1)[0]
-    mean = 0.5
-    expected = [
-        norm.cdf((b - mean) / 0.5) - norm.cdf((a - mean) / 0.5)
-        for a, b in [(-np.inf, -1.5), (-1.5, -0.5), (-0.5, 0.5), (0.5, 1.5), (1.5, np.inf)]
-    ]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-def test_natural_keeps_its_digits_in_both_tails():
-    far = Natural({"x": 1.0}, 0.1)
-    left, right = far.probabilities(GRID, {"x": np.array([-2.0, 2.0])}, 2)
-    assert left[-1] == pytest.approx(norm.sf(35.0), rel=1e-9)
-    np.testing.assert_allclose(left, right[::-1], rtol=1e-9)
-    assert left[-1] > 0
-
-
-def test_natural_without_noise_is_nearest():
-    given_rows = rows(50)
-    exact = Nearest({"x": 1.3}, 0.2).probabilities(MIXED, given_rows, 50)
-    np.testing.assert_array_equal(Natural({"x": 1.3}, 0.0, 0.2).probabilities(MIXED, given_rows, 50), exact)
-    np.testing.assert_allclose(Natural({"x": 1.3}, 1e-310, 0.2).probabilities(MIXED, given_rows, 50), exact)
-
-
-def test_values_beyond_the_ends_go_to_the_end_points_however_far():
-    found = Nearest({"x": 1.0}).probabilities(MIXED, {"x": np.array([1e300, -1e300])}, 2)
-    assert found.argmax(axis=1).tolist() == [3, 1]
 
 
 def test_sign_of_zero_is_plus():

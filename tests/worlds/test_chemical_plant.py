@@ -1,11 +1,13 @@
-"""The oracle of the three-level plant against simulation, for every scope."""
+"""The three-level plant: its sampled equations, and its oracle against simulation for every scope."""
 
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
+from transcription import Known, Noise, check_sampled_equations
 
 from aegis.policies import Constant, Legacy
 from aegis.problem import Scope
@@ -51,3 +53,23 @@ def test_a_legacy_earns_its_true_value() -> None:
     assert batch.reward is not None
     means = batch.episode_means(batch.reward)
     assert abs(means.mean() - true_value(WORLD, policy)) < 4 * means.std() / np.sqrt(1000)
+
+
+def plant(level: str, noise: Noise, slot: int, row: Known) -> None:
+    if level == "batch":
+        assert row["quality"] == noise("batch", "W", slot)
+    elif level == "recipe":
+        assert row["viscosity"] == pytest.approx(0.9 * row["quality"] + 1.2 * row["blend"] + 0.4 * noise("recipe", "N_V", slot))
+    else:
+        latent = 1.0 if noise("dose", "U", slot) < 0.5 else 0.0
+        acidity = 0.7 * row["viscosity"] - 0.8 * row["temperature"] + 0.4 * latent + 0.4 * noise("dose", "N_H", slot)
+        assert row["acidity"] == pytest.approx(acidity)
+        loss = 0.5 * row["viscosity"] ** 2 + 0.8 * (row["temperature"] - 0.6 * row["viscosity"]) ** 2
+        loss += 1.2 * (row["dose"] - 0.8 * row["acidity"]) ** 2
+        shake = 0.5 * (2 * noise("dose", "N_Y", slot) - 1)
+        assert row["yield"] == pytest.approx(6 * math.exp(-loss / 4) + 0.4 * latent + shake)
+        assert row["profit"] == pytest.approx(row["yield"] - 0.3 * (1 + row["blend"]))
+
+
+def test_sampled_equations() -> None:
+    check_sampled_equations(ChemicalPlant(), plant)

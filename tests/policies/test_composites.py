@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import policy_examples as ex
@@ -11,9 +12,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from aegis.errors import PolicyError, SettingError
-from aegis.policies import Capped, Legacy, Logged, Mixture, Natural, Softmax, Uniform, capped_probabilities, path_full, path_taken
+from aegis.errors import PolicyError, ProblemError, SettingError
+from aegis.policies import (
+    Capped,
+    Floored,
+    Hybrid,
+    Legacy,
+    Logged,
+    Mixture,
+    Natural,
+    Softmax,
+    Uniform,
+    capped_probabilities,
+    path_full,
+    path_taken,
+    policy_digest,
+    read_policy,
+    save_policy,
+)
 from aegis.problem import Reward
+from aegis.worlds import make_world, true_value
 
 LIMITS = st.sampled_from([1.0, 1.01, 1.25, 1.5, 2.0, 3.0, 10.0, np.inf])
 
@@ -150,3 +168,83 @@ def test_settings_of_a_capped_policy():
         Capped(problem, model, legacy, 0.5)
     with pytest.raises(Exception, match="no level 'dos'"):
         Capped(problem, model, legacy, 2.0, {"dos"})
+
+
+WORLD = make_world("additive")
+LEGACY, NEW = WORLD.legacy("uniform"), WORLD.legacy("sign:epsilon=0.3")
+BATCH = WORLD.episodes(0, 4, LEGACY, 1)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.0, 1.0))
+def test_probabilities_are_mixed_for_each_decision(share: float) -> None:
+    policy = Floored(WORLD.problem, NEW, LEGACY, share, ["inner"])
+    new, old = (path_full(item, "inner", BATCH) for item in (NEW, LEGACY))
+    np.testing.assert_allclose(policy.full("inner", BATCH)[0], (1 - share) * new + share * old, atol=1e-15)
+    table = BATCH.levels["inner"]
+    np.testing.assert_allclose(
+        policy.taken("inner", BATCH)[0], policy.full("inner", BATCH)[0][np.arange(len(table)), table.action], atol=1e-15
+    )
+    np.testing.assert_array_equal(policy.full("meta", BATCH), NEW.full("meta", BATCH))
+
+
+def test_the_gain_shrinks_by_the_share() -> None:
+    low, high = (true_value(WORLD, item) for item in (LEGACY, Floored(WORLD.problem, NEW, LEGACY, 0.0, ["inner"])))
+    found = true_value(WORLD, Floored(WORLD.problem, NEW, LEGACY, 0.25, ["inner"]))
+    assert found - low == pytest.approx(0.75 * (high - low), rel=1e-6)
+
+
+def test_a_legacy_that_is_a_mixture_counts_as_one() -> None:
+    mixed = Mixture([LEGACY, NEW], [0.5, 0.5])
+    policy = Floored(WORLD.problem, NEW, mixed, 0.5)
+    assert policy.weights.tolist() == [1.0]
+    np.testing.assert_allclose(policy.full("inner", BATCH)[0].sum(axis=1), 1.0)
+
+
+def test_it_is_stored(tmp_path: Path) -> None:
+    policy = Floored(WORLD.problem, NEW, LEGACY, 0.1, ["inner"])
+    save_policy(policy, tmp_path / "policy")
+    again = read_policy(tmp_path / "policy", WORLD.problem)
+    assert policy_digest(again) == policy_digest(policy) and isinstance(again, Floored) and again.levels == policy.levels
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_a_share_is_a_share(share: float) -> None:
+    with pytest.raises(SettingError, match="share"):
+        Floored(WORLD.problem, NEW, LEGACY, share)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(0, 10**6), st.sets(st.sampled_from(["plant", "recipe", "dose"])))
+def test_particles_are_all_pairs(new_count, legacy_count, seed, scope):
+    problem = ex.problem(3)
+    batch = ex.batch(problem, seed, childless=False)
+    new, legacy = ex.scripted(problem, batch, new_count, seed), ex.scripted(problem, batch, legacy_count, seed + 1)
+    hybrid = Hybrid(problem, scope, new, legacy)
+    assert hybrid.weights.sum() == pytest.approx(1.0)
+    pairs = [(i, j) for i in range(new_count) for j in range(legacy_count)]
+    for particle, (i, j) in enumerate(pairs):
+        assert hybrid.weights[particle] == pytest.approx(new.weights[i] * legacy.weights[j])
+        for level in problem.names:
+            source, at = (new, i) if level in scope else (legacy, j)
+            np.testing.assert_array_equal(hybrid.full(level, batch)[particle], source.full(level, batch)[at])
+            np.testing.assert_array_equal(hybrid.taken(level, batch)[particle], source.taken(level, batch)[at])
+
+
+def test_the_path_product_separates_into_two_independent_draws():
+    problem = ex.problem(2)
+    batch = ex.batch(problem, 5, childless=False)
+    new, legacy = ex.scripted(problem, batch, 3, 1), ex.scripted(problem, batch, 2, 2)
+    hybrid = Hybrid(problem, {"dose"}, new, legacy)
+    above = batch.levels["dose"].parent
+    product = path_taken(hybrid, "recipe", batch)[above] * path_taken(hybrid, "dose", batch)
+    expected = (legacy.weights @ legacy.taken("recipe", batch))[above] * (new.weights @ new.taken("dose", batch))
+    np.testing.assert_allclose(product, expected, rtol=1e-12)
+
+
+def test_an_unknown_level_in_the_scope_is_an_error():
+    problem = ex.problem(2)
+    batch = ex.batch(problem, 5)
+    policy = ex.scripted(problem, batch, 1, 0)
+    with pytest.raises(ProblemError, match="no level 'dos'"):
+        Hybrid(problem, {"dos"}, policy, policy)

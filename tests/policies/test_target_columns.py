@@ -81,5 +81,5 @@ def test_shapes_types_and_trees_that_do_not_fit():
 def test_a_column_with_a_role_is_no_target():
     problem = setting()[0]
     for column in (problem.reward.column, problem.innermost.actions.column, problem.episode[0]):
-        with pytest.raises(PolicyError, match=f"'{column}' is the .*a target column holds the probability"):
+        with pytest.raises(PolicyError, match=f"'{column}' is the .*a column here holds a probability of the candidate"):
             TargetColumns(problem, {problem.innermost.name: column})

@@ -119,21 +119,21 @@ def test_other_levels_follow_the_legacy_with_its_particles():
 
 
 def test_callables_by_name():
-    assert load_callable("test_functions:lean") is lean
-    assert load_callable("test_functions:Holder.inner") is Holder.inner
-    assert callable_name(lean) == "test_functions:lean"
-    assert callable_name(Holder.inner) == "test_functions:Holder.inner"
+    assert load_callable("test_callables:lean") is lean
+    assert load_callable("test_callables:Holder.inner") is Holder.inner
+    assert callable_name(lean) == "test_callables:lean"
+    assert callable_name(Holder.inner) == "test_callables:Holder.inner"
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("test_functions", "module:object"),
+        ("test_callables", "module:object"),
         (":lean", "module:object"),
-        ("test_functions:", "module:object"),
+        ("test_callables:", "module:object"),
         ("no_such_module_here:lean", "cannot import"),
-        ("test_functions:lena", "has no 'lena'"),
-        ("test_functions:NOT_CALLABLE", "not a callable"),
+        ("test_callables:lena", "has no 'lena'"),
+        ("test_callables:NOT_CALLABLE", "not a callable"),
     ],
 )
 def test_names_that_lead_nowhere(name, message):
@@ -166,4 +166,4 @@ def test_callables_without_a_lasting_name(monkeypatch):
     monkeypatch.setattr(local, "__module__", "__main__")
     with pytest.raises(PolicyError, match="script that is running"):
         callable_name(local)
-    assert Function.named(problem, "test_functions:lean").state().settings["function"] == "test_functions:lean"
+    assert Function.named(problem, "test_callables:lean").state().settings["function"] == "test_callables:lean"

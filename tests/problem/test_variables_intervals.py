@@ -19,7 +19,6 @@ from aegis.problem import (
     Propensity,
     augmented_context,
     cell_edges,
-    cell_probability,
     concat,
     decision_hashes,
     dump_problem,
@@ -75,7 +74,7 @@ def test_a_file_with_an_interval_is_read_and_written_back() -> None:
         ("interval: [0, 10]", "interval: [0, 10], values: [1, 2]", "either 'values' or a 'grid'"),
         ("atoms: [0, 10]", "atoms: [0, 11]", "an atom lies in the interval [0, 10], found 11"),
         ("atoms: [0, 10]", "atoms: [0, 0]", "listed twice"),
-        ("lipschitz: 0.2", "lipschitz: -1", "a number from 0"),
+        ("lipschitz: 0.2", "lipschitz: -1", "a finite number from 0"),
         (", density: true", "", "needs 'propensity: {column: ..., density: true}'"),
         ("{column: p_dose, density: true}", "{policy: uniform}", "of a uniform draw it is 0.1 throughout"),
         ("{column: p_dose, density: true}", "{policy: uniform, density: true}", "'density' is for a 'column'"),
@@ -151,8 +150,6 @@ def test_atoms_are_known_up_to_round_off_and_have_no_density() -> None:
     value = np.array([0.0, 2.0 + 5e-9, 2.001, 10.0])
     assert is_atom(actions, value).tolist() == [True, True, False, False]
     assert window_density(actions, np.array([1.5]), value).tolist() == [0.0, 0.0, 0.5, 0.0]
-    chance = cell_probability(actions, value, np.array([0.3, 0.1, 0.2, 0.4]))
-    assert np.isinf(chance[:2]).all() and chance[2:] == pytest.approx([0.2 * 1.0, 0.4 * 0.5])
 
 
 def table(value: list[float]) -> LevelTable:

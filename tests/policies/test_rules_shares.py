@@ -58,5 +58,5 @@ def test_levels_that_do_not_fit() -> None:
     RULE.check(LEVEL, {"position": BY})
     with pytest.raises(PolicyError, match="row 1: 'position' is missing"):
         RULE.probabilities(LEVEL, {"position": np.array([0, -1])}, 2)
-    with pytest.raises(PolicyError, match="shares go by 'position', which is not among nothing"):
+    with pytest.raises(PolicyError, match="there is no variable 'position'; known when it decides: nothing"):
         RULE.probabilities(LEVEL, {}, 2)

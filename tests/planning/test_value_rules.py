@@ -40,7 +40,7 @@ def test_kappa_of_the_paper():
     """sqrt(2 (KL + log(1/delta)) / k), k counted from 1: before any data KL is 0."""
     assert pessimism(0.0, 0.05, 0) == pytest.approx(math.sqrt(2 * math.log(20)))
     assert pessimism(7.5, 0.1, 4) == pytest.approx(math.sqrt(2 * (7.5 + math.log(10)) / 5))
-    with pytest.raises(SettingError, match="counted from 0"):
+    with pytest.raises(SettingError, match="whole number from 0"):
         pessimism(1.0, 0.05, -1)
 
 

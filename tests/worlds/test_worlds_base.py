@@ -53,12 +53,12 @@ def test_an_unknown_setting_is_refused_with_the_nearest() -> None:
 
 @pytest.mark.parametrize("epsilon", [-0.1, 1.1])
 def test_an_exploration_rate_outside_the_unit_interval_is_refused(epsilon: float) -> None:
-    with pytest.raises(SettingError, match="exploration rate from 0 to 1"):
+    with pytest.raises(SettingError, match="exploration rate 'epsilon' is a finite number from 0 to 1"):
         Unified().legacy(f"sign:epsilon={epsilon}")
 
 
 def test_an_enormous_setting_is_refused() -> None:
-    with pytest.raises(SettingError, match=r"'value' is a number from -1000000 to 1000000; found 1e\+300"):
+    with pytest.raises(SettingError, match=r"'value' is a finite number from -1e\+06 to 1e\+06, found 1e\+300"):
         Unified().legacy("constant:value=1e300")
 
 

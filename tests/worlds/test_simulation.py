@@ -163,7 +163,7 @@ GOOD = {"meta": [0.2, 0.3, 0.5], "inner": [0.25, 0.25, 0.25, 0.25]}
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"inner": [0.5, 0.5, 0.5, -0.5]}, "level 'inner', row 0, particle 0: .* not a distribution"),
+        ({"inner": [0.5, 0.5, 0.5, -0.5]}, "level 'inner', row 0, particle 0: .* probabilities are not negative"),
         ({"inner": [0.25, 0.25, 0.25, 0.2501]}, "level 'inner', row 0.* sum to 1"),
         ({"meta": [np.nan, 0.5, 0.5]}, "level 'meta', row 0.* finite"),
         ({"meta": [np.inf, 0.5, 0.5]}, "level 'meta', row 0"),
@@ -195,7 +195,7 @@ def test_particle_weights_are_checked(weights: list[float]) -> None:
 
 def test_weight_on_an_unavailable_action_is_refused() -> None:
     policy = Fixed({"plan": [0.2, 0.3, 0.5], "dose": [0.25] * 4})
-    with pytest.raises(PolicyError, match=r"level 'plan'.* not available"):
+    with pytest.raises(PolicyError, match=r"level 'plan'.* unavailable actions have probability 0"):
         Clinic().episodes(0, 50, policy, 1)
 
 

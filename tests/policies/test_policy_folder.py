@@ -233,7 +233,7 @@ def test_what_cannot_be_stored_says_why(tmp_path):
         def predict(self, level, batch):
             return np.zeros((1, 1))
 
-    with pytest.raises(PolicyError, match="reward model is a Bare, which cannot be stored"):
+    with pytest.raises(PolicyError, match="the member 'model' is a Bare, which cannot be stored"):
         save_policy(Capped(PROBLEM, Bare(), legacy(), 2.0), tmp_path)
     scripted = ex.scripted(PROBLEM, ex.batch(PROBLEM, 1), 2, 0)
     with pytest.raises(PolicyError, match="which problem"):
