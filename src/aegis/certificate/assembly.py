@@ -28,7 +28,7 @@ from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import REFUSED, Assumption, Certificate, LevelResult
 from aegis.certificate.claims import Claim, margin_of
 from aegis.certificate.digests import DataDigest
-from aegis.certificate.ledger import USUAL_RISK, Behaviours
+from aegis.certificate.ledger import Behaviours
 from aegis.certificate.request import Request
 from aegis.certificate.results import IDENTICAL, level_result, refused_result, subgroup_results, unsmoothed_results
 from aegis.certificate.risk import RiskShare
@@ -340,7 +340,7 @@ def _damaged(look: Mapping[str, Any]) -> Finding:
     return make_finding(
         "damaged-ledger",
         "warning",
-        f"the ledger of looks is damaged: {look['damaged']}; what was written there counts as one look at risk {USUAL_RISK:g}. "
+        f"the ledger of looks is damaged: {look['damaged']}; what was written there counts as a look at risk {look['risk']:g}. "
         "Looks that can be read still count, and new ones go into a file beside it",
     )
 
