@@ -24,7 +24,17 @@ def result(verdict: str, scope: str = "dose", units: int = 500, further: int | N
     values = dict.fromkeys(("estimate_error", "value_lower", "value_estimate", "legacy_value"), None)
     given = {"estimate": 0.1, "gain_lower": 0.05, "weights": SPREAD, **more}
     return LevelResult(
-        "mine", (scope,), verdict, "why", 0.05, 0.0, units=units, further_units=further, method="plain", **values, **given
+        candidate="mine",
+        scope=(scope,),
+        verdict=verdict,
+        reason="why",
+        delta=0.05,
+        margin=0.0,
+        units=units,
+        further_units=further,
+        method="plain",
+        **values,
+        **given,
     )
 
 

@@ -26,7 +26,7 @@ from aegis.audit import (
 from aegis.certificate.assumptions import codes_about, list_assumptions
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import REFUSED, Assumption, Certificate, LevelResult
-from aegis.certificate.claims import Claim, margin_of
+from aegis.certificate.claims import Claim
 from aegis.certificate.digests import DataDigest
 from aegis.certificate.ledger import Behaviours
 from aegis.certificate.request import Request
@@ -114,24 +114,24 @@ def assemble(
     fixes = [item.fix for item in findings if item.severity == "refused"]
     warned = {item.code for item in findings if item.severity == "warning"}
     return Certificate(
-        judge_results(
+        verdict=judge_results(
             problem, levels, request.delta, fixes, _doubts(request, found), share, _without_record(request), moving, warned
         ),
-        levels,
-        tuple(item.plain() for item in findings),
-        _assumptions(request, outcome),
-        blocking_level(
+        levels=levels,
+        findings=tuple(item.plain() for item in findings),
+        assumptions=_assumptions(request, outcome),
+        blocking=blocking_level(
             weights,
             levels,
             [level.name for level in problem.levels if level.actions.continuous],
             [level.name for level in problem.levels if not knows_all_propensities(problem, level.name)],
             moving,
         ),
-        _counts(found),
-        tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
-        () if found is None else tuple(split.describe() for split in found.sides.splits),
-        looks,
-        {
+        counts=_counts(found),
+        candidates=tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
+        splits=() if found is None else tuple(split.describe() for split in found.sides.splits),
+        looks=looks,
+        settings={
             "scopes": [list(request.named(scope)) for scope in request.scopes],
             "asked": request.asked,
             "delta": request.delta,
@@ -143,17 +143,17 @@ def assemble(
             **({} if request.stated is None else {"incumbent": _incumbent_identity(request.stated)}),
             "risk": share.plain(),
         },
-        {"data": data.total, "files": data.named, "problem": request.problem_digest},
-        dump_problem(problem),
-        _diagnostics(request, outcome, weights, levels),
-        {
+        digests={"data": data.total, "files": data.named, "problem": request.problem_digest},
+        problem=dump_problem(problem),
+        diagnostics=_diagnostics(request, outcome, weights, levels),
+        versions={
             "aegis": __version__,
             "numpy": np.__version__,
             "pyarrow": pa.__version__,
             "python": platform.python_version(),
             "machine": platform.machine(),
         },
-        when,
+        created=when,
     )
 
 
@@ -191,7 +191,7 @@ SIZE_CODES = ("size-follows-action", "size-follows-reward")
 def _levels(request: Request, outcome: ScanOutcome, findings: Sequence[Finding]) -> tuple[LevelResult, ...]:
     results = []
     several = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
-    for index, candidate in enumerate(request.candidates):
+    for index in range(len(request.candidates)):
         for scope in request.scopes:
             levels = request.comparator.compared(scope)
             refusals = [item for item in findings if item.severity == "refused" and _concerns(item, levels, request.problem)]
@@ -199,11 +199,8 @@ def _levels(request: Request, outcome: ScanOutcome, findings: Sequence[Finding])
                 results.append(level_result(request, outcome.found, index, scope, refusals, several))
             else:
                 reason = outcome.refusal or "; ".join(item.message for item in refusals)
-                margin = margin_of(request.problem, scope)
-                results.append(refused_result(candidate.name, request.named(scope), 0.0, margin, reason, 0))
-        for scope in request.barred:
-            margin = margin_of(request.problem, scope)
-            results.append(refused_result(candidate.name, request.named(scope), 0.0, margin, _barred_reason(request, scope), 0))
+                results.append(refused_result(request, index, scope, reason))
+        results += [refused_result(request, index, scope, _barred_reason(request, scope)) for scope in request.barred]
     return tuple(results)
 
 

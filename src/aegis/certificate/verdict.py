@@ -56,12 +56,16 @@ def judge_results(
         reason = best.reason if best is not None else "there is nothing to certify"
         fix = fixes[0] if fixes else "see the findings"
         return Verdict(
-            REFUSED,
-            f"Refused: {reason}{_declared(shared)}",
-            None if best is None else best.candidate,
-            () if best is None else best.scope,
-            None, None, unit, 0 if best is None else best.units, word, delta, None, f"Do not hand over. {_sentence(fix)}",
-        )  # fmt: skip
+            verdict=REFUSED,
+            sentence=f"Refused: {reason}{_declared(shared)}",
+            candidate=None if best is None else best.candidate,
+            scope=() if best is None else best.scope,
+            unit=unit,
+            units=0 if best is None else best.units,
+            unit_word=word,
+            delta=delta,
+            next_step=f"Do not hand over. {_sentence(fix)}",
+        )
     if best.verdict == CERTIFIED:
         sentence, step = _certified(problem, best, word, shared)
     else:
@@ -74,9 +78,19 @@ def judge_results(
     sentence += _fixed_before(best, assumed) + _wrong_by(problem, best) + _without_exploring(problem, best)
     sentence += _others_refused(levels) + _declared(shared)
     return Verdict(
-        best.verdict, sentence, best.candidate, best.scope, best.gain_lower, best.estimate, unit, best.units, word, delta,
-        best.further_units, step,
-    )  # fmt: skip
+        verdict=best.verdict,
+        sentence=sentence,
+        candidate=best.candidate,
+        scope=best.scope,
+        gain_lower=best.gain_lower,
+        estimate=best.estimate,
+        unit=unit,
+        units=best.units,
+        unit_word=word,
+        delta=delta,
+        further_units=best.further_units,
+        next_step=step,
+    )
 
 
 def _doubt_sentence(doubt: WeightDoubt) -> str:
