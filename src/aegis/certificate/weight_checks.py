@@ -32,7 +32,7 @@ from aegis.certificate.methods import OFFSET_SLACK, EvidencePart
 from aegis.certificate.request import Request
 from aegis.errors import PolicyError, pluralise
 from aegis.evidence import TALLY_BINS, TALLY_DISTANCE, TALLY_LOWEST, value_grid
-from aegis.ope import CandidateView, ClusterUnits, Measure, with_least_weights
+from aegis.ope import CandidateView, ClusterUnits, Measure
 from aegis.policies import contrast_policies, path_full, path_taken
 from aegis.problem import AnyArray, Array, Batch, Problem, Scope, exact_sum
 
@@ -45,15 +45,13 @@ NEVER_BELOW_ALPHA = (
 
 def start_balance(problem: Problem, candidate: int, scope: Scope, measure: Measure) -> ClaimEvidence:
     """Return no evidence yet that the weights of a candidate at a scope, at their least, average more than one."""
-    factors = problem.wrong_by(scope)
-    part = EvidencePart("weights", "values", 1.0, partial(_unit_weights, scope, factors))
-    return ClaimEvidence.start(
-        Claim(candidate, scope, "weights", measure, 0.0, BALANCE_ALPHA, (part,)), (value_grid(0),), problem
-    )
+    part = EvidencePart("weights", "values", 1.0, partial(_unit_weights, scope), factors=problem.wrong_by(scope))
+    claim = Claim(candidate, scope, "weights", measure, 0.0, BALANCE_ALPHA, (part,))
+    return ClaimEvidence.start(claim, (value_grid(0),), problem)
 
 
-def _unit_weights(scope: Scope, factors: Mapping[str, float], view: CandidateView, bets: Array, widened: float) -> Array:
-    return with_least_weights(view, factors).unit_weights(scope)
+def _unit_weights(scope: Scope, view: CandidateView) -> Array:
+    return view.unit_weights(scope)
 
 
 def weights_unbalanced(found: ClaimEvidence) -> bool:
@@ -148,9 +146,8 @@ class IncumbentRatios:
         clusters = None if problem.cluster is None else ClusterUnits(np.zeros(1), problem.cluster_most, problem.cluster_name)
         found = cls(level, UnitMoments((RATIO_SERIES,), clusters), None)
         if most is not None:
-            part = EvidencePart(
-                "shortfall", "values", most * (1 + OFFSET_SLACK) - 1.0, partial(_shortfalls, level, most * (1 + OFFSET_SLACK))
-            )
+            limit = most * (1 + OFFSET_SLACK)
+            part = EvidencePart("shortfall", "values", limit - 1.0, partial(_shortfalls, level, limit))
             claim = Claim(0, Scope(level), "weights", measure, 0.0, PROMISE_ALPHA, (part,))
             found.bets = ClaimEvidence.start(claim, (value_grid(0),), problem)
         return found
@@ -228,7 +225,7 @@ def start_ratios(request: Request, measure: Measure) -> dict[str, IncumbentRatio
     return found
 
 
-def _shortfalls(level: str, most: float, view: CandidateView, bets: Array, widened: float) -> Array:
+def _shortfalls(level: str, most: float, view: CandidateView) -> Array:
     return np.maximum(most - _unit_ratios(view, level), 0.0)  # rows were checked up to the rounding of probabilities
 
 
