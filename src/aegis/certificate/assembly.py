@@ -32,7 +32,7 @@ from aegis.certificate.ledger import Behaviours
 from aegis.certificate.request import Request
 from aegis.certificate.results import IDENTICAL, level_result, refused_result, subgroup_results, unsmoothed_results
 from aegis.certificate.risk import RiskShare
-from aegis.certificate.scan import ScanResult
+from aegis.certificate.scan import COUNTED, ScanResult
 from aegis.certificate.verdict import WeightDoubt, blocking_level, join_words, judge_results
 from aegis.certificate.weight_checks import INCUMBENT_UNREACHED, log_weight_evidence, mean_weight, weights_doubtful
 from aegis.errors import RefusedError
@@ -127,7 +127,7 @@ def assemble(
             [level.name for level in problem.levels if not knows_all_propensities(problem, level.name)],
             moving,
         ),
-        counts=_counts(found),
+        counts=dict.fromkeys(COUNTED, 0) if found is None else dict(found.counts),
         candidates=tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
         splits=() if found is None else tuple(split.describe() for split in found.sides.splits),
         looks=looks,
@@ -269,7 +269,7 @@ def _own_findings(request: Request, outcome: ScanOutcome, looks: Mapping[str, An
     if outcome.found is not None:
         found += other_method_findings(request, outcome.found.claims)
         found += _unreached(outcome.found)
-    if outcome.found is not None and outcome.found.certified_episodes == 0:
+    if outcome.found is not None and not outcome.found.counts["certified_episodes"]:
         found.append(make_finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
     return found
 
@@ -387,18 +387,6 @@ def _assumptions(request: Request, outcome: ScanOutcome) -> Any:
         if candidate.is_code
     ]
     return (*found, *code)
-
-
-def _counts(found: ScanResult | None) -> dict[str, int]:
-    if found is None:
-        return {"episodes": 0, "certified_episodes": 0, "prior_episodes": 0, "waiting_episodes": 0, "rows": 0}
-    return {
-        "episodes": found.episodes,
-        "certified_episodes": found.certified_episodes,
-        "prior_episodes": found.prior_episodes,
-        "waiting_episodes": found.waiting_episodes,
-        "rows": found.rows,
-    }
 
 
 def _candidate(request: Request, candidate: Candidate, behaviour: Behaviours) -> dict[str, Any]:

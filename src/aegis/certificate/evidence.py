@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -60,57 +59,16 @@ def place_grid(part: EvidencePart, claim: Claim, prior: CandidateView | None, un
     return value_grid(value_centre(part.compute(prior, np.zeros(0), 1.0), max(units, 1), claim.delta))
 
 
-class Running(Protocol):
-    """The evidence of one part so far."""
-
-    @property
-    def count(self) -> int:
-        """Return the number of units."""
-        ...
-
-    def add(self, found: Array) -> None:
-        """Add units, `[k]` values or `[k, J]` factors."""
-        ...
-
-    def merge(self, other: Any) -> None:
-        """Add the units of another of the same part; exact, in any order."""
-        ...
-
-    def sketch(self) -> Sketch:
-        """Return the sketch of the units so far."""
-        ...
-
-
 @dataclass(slots=True)
-class RunningValues:
-    """Values are tallied, which takes a moment per unit; the sums follow when somebody asks."""
+class PartEvidence:
+    """The evidence of one part so far.
+
+    tally: of values, which takes a moment per unit; the sums follow when they are needed. Factors differ from bet to bet: None,
+    and their logarithms are added as they come.
+    """
 
     grid: Grid
-    tally: Tally = field(default_factory=Tally)
-
-    @property
-    def count(self) -> int:
-        """Return the number of units."""
-        return self.tally.count
-
-    def add(self, found: Array) -> None:
-        """Add units with values `[k]`."""
-        self.tally.add(found)
-
-    def merge(self, other: RunningValues) -> None:
-        """Add the units of another."""
-        self.tally = self.tally.merge(other.tally)
-
-    def sketch(self) -> Sketch:
-        """Return the sketch of the units so far."""
-        return self.tally.sketch(self.grid)
-
-
-@dataclass(slots=True)
-class RunningFactors:
-    """Factors differ from bet to bet: their logarithms are added as they come."""
-
-    grid: Grid
+    tally: Tally | None
     sums: Sketch = field(init=False)
 
     def __post_init__(self) -> None:
@@ -119,19 +77,25 @@ class RunningFactors:
     @property
     def count(self) -> int:
         """Return the number of units."""
-        return self.sums.count
+        return self.sums.count if self.tally is None else self.tally.count
 
-    def add(self, found: Array) -> None:
-        """Add units with factors `[k, J]`."""
-        self.sums = self.sums.add_factors(found)
+    def add(self, units: Array) -> None:
+        """Add units, `[k]` values or `[k, J]` factors."""
+        if self.tally is None:
+            self.sums = self.sums.add_factors(units)
+        else:
+            self.tally.add(units)
 
-    def merge(self, other: RunningFactors) -> None:
-        """Add the units of another."""
-        self.sums = self.sums.merge(other.sums)
+    def merge(self, other: PartEvidence) -> None:
+        """Add the units of another of the same part; exact, in any order."""
+        if self.tally is None or other.tally is None:
+            self.sums = self.sums.merge(other.sums)
+        else:
+            self.tally = self.tally.merge(other.tally)
 
     def sketch(self) -> Sketch:
         """Return the sketch of the units so far."""
-        return self.sums
+        return self.sums if self.tally is None else self.tally.sketch(self.grid)
 
 
 @dataclass(slots=True)
@@ -144,13 +108,13 @@ class ClaimEvidence:
     claim: Claim
     grids: tuple[Grid, ...]
     clusters: tuple[ClusterUnits, ...] = ()
-    running: list[Running] = field(init=False)
+    running: list[PartEvidence] = field(init=False)
     stations: list[tuple[Sketch, ...]] = field(default_factory=list)
     recorded: bool = True
 
     def __post_init__(self) -> None:
         self.running = [
-            RunningValues(grid) if part.kind == "values" else RunningFactors(grid)
+            PartEvidence(grid, Tally() if part.kind == "values" else None)
             for part, grid in zip(self.claim.parts, self.grids, strict=True)
         ]
 
@@ -205,7 +169,7 @@ class ClaimEvidence:
 
     @property
     def _followed(self) -> bool:
-        """Whether somebody asks how it came about."""
+        """Say whether the path of the bound is recorded."""
         return self.recorded and self.claim.what == "gain" and self.claim.group is None
 
     def close(self) -> None:

@@ -257,9 +257,7 @@ def _filled_gain(problem: Problem, scope: Scope, measure: Measure, reach: Reach,
     return EvidencePart(name, "gain", 0.0, bets, largest)
 
 
-def _robust_part(
-    function: Callable[[CandidateView, Scope, Measure, float], Array], scope: Scope, measure: Measure, limit: float, below: float
-) -> EvidencePart:
+def _robust_part(function: Callable[..., Array], scope: Scope, measure: Measure, limit: float, below: float) -> EvidencePart:
     """Return a doubly robust part whose values are at least -below; limit: the range or the cut of its control variate."""
     offset = below * (1 + OFFSET_SLACK)
     cut = function in (nested_gains, nested_values)

@@ -13,10 +13,11 @@ from aegis.certificate.claims import (
     Claim,
     UnitGroup,
     check_group_variables,
+    claims_at,
     margin_of,
     scopes_of,
 )
-from aegis.certificate.methods import CLAIM_METHODS, Reach, gain_parts, value_parts
+from aegis.certificate.methods import CLAIM_METHODS, Reach
 from aegis.errors import SettingError, check_choice
 from aegis.evidence import check_delta
 from aegis.files import json_digest
@@ -178,8 +179,9 @@ def declare_claims(request: Request, sample: Batch, groups: Sequence[UnitGroup] 
 
     sample: a few episodes, to find out which policies give whole distributions; the number of claims does not depend on it.
     """
-    problem, method, comparator = request.problem, request.method, request.comparator
+    problem, comparator = request.problem, request.comparator
     reward, guards = reward_measure(problem), guard_measures(problem)
+    methods = dict.fromkeys(request.what, request.method)
     pairs = len(request.candidates) * len(request.scopes)
     delta = request.delta * (1.0 - SUBGROUP_SHARE) if groups else request.delta
     share = delta / (pairs * (len(request.what) + len(guards)))
@@ -191,16 +193,10 @@ def declare_claims(request: Request, sample: Batch, groups: Sequence[UnitGroup] 
             close = tuple(candidate.close(name, comparator) for name in ordered)
             reach = Reach(all(knows[name] for name in ordered), close, comparator)
             margin = margin_of(problem, scope) / reward.width
-            parts = gain_parts(problem, scope, reward, reach, method)
-            claims.append(Claim(index, scope, "gain", reward, margin, share, parts))
+            own = claims_at(problem, scope, reach, methods, margin=margin, delta=share, candidate=index)
             small = request.delta * SUBGROUP_SHARE / (pairs * max(len(groups), 1))
-            claims += [Claim(index, scope, "gain", reward, 0.0, small, parts, group) for group in groups]
-            if "value" in request.what:
-                parts = value_parts(problem, scope, reward, reach, method)
-                claims.append(Claim(index, scope, "value", reward, 0.0, share, parts))
-            for guard in guards:
-                parts = gain_parts(problem, scope, guard, reach, method)
-                claims.append(Claim(index, scope, "guard", guard, -guard.allowed / guard.width, share, parts))
+            subgroups = [replace(own[0], margin=0.0, delta=small, group=group) for group in groups]
+            claims += [own[0], *subgroups, *own[1:]]  # a subgroup uses the grids of the claim before it
     return tuple(claims)
 
 

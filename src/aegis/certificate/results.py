@@ -72,7 +72,7 @@ IDENTICAL = "identical"  # the code of a candidate that does what its comparator
 
 def identical_reason(request: Request, found: ScanResult, index: int, scope: Scope, comparator: str) -> str:
     """Return why a candidate that does what its comparator does is refused; empty if they differ on a certified decision."""
-    if found.agreements[index, scope].differs or not found.certified_episodes:
+    if found.agreements[index, scope].differs or not found.counts["certified_episodes"]:
         return ""
     place = ", ".join(repr(name) for name in request.named(scope))
     return (

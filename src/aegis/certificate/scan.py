@@ -8,8 +8,9 @@ same however many processes read. Episodes that begin in one piece and end in an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -48,15 +49,18 @@ from aegis.ope import (
     level_weights,
     reward_level,
     reward_measure,
+    views_in_pieces,
 )
-from aegis.problem import Array, Batch, Policy, Problem, Scope
+from aegis.problem import Array, Batch, Problem, Scope
+
+COUNTED = ("episodes", "certified_episodes", "prior_episodes", "waiting_episodes", "rows")  # of a log
 
 
 @dataclass(slots=True)
 class ScanResult:
     """What one pass found: evidence by claim; estimates and weights by (candidate, scope) and (candidate, level).
 
-    ratios: of the incumbent, by level of which only the probability of the action taken is logged.
+    ratios: of the incumbent, by level of which only the probability of the action taken is logged. counts: see COUNTED.
     """
 
     claims: tuple[Claim, ...]
@@ -73,11 +77,7 @@ class ScanResult:
     behaviours: dict[str, CodeBehaviour]
     recognised: list[SeenEpisodes]
     unrecognisable: list[str]
-    episodes: int = 0
-    rows: int = 0
-    certified_episodes: int = 0
-    prior_episodes: int = 0
-    waiting_episodes: int = 0
+    counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
     held: SensitivityUnits | None = None
 
     @classmethod
@@ -139,11 +139,7 @@ class ScanResult:
             self.behaviours[name].merge(behaviour)
         for recognised, again in zip(self.recognised, other.recognised, strict=True):
             recognised.merge(again)
-        self.episodes += other.episodes
-        self.rows += other.rows
-        self.certified_episodes += other.certified_episodes
-        self.prior_episodes += other.prior_episodes
-        self.waiting_episodes += other.waiting_episodes
+        self.counts.update(other.counts)
 
     def close(self) -> None:
         """Make clusters, which are whole only now, into units; RefusedError if candidates have seen what is certified."""
@@ -174,8 +170,6 @@ def _moments(problem: Problem) -> UnitMoments:
     return UnitMoments(ESTIMATE_SERIES, ClusterUnits(np.zeros(len(ESTIMATE_SERIES)), problem.cluster_most, problem.cluster_name))
 
 
-MOST_SCAN_CELLS = 2**23  # particles x rows x actions held in memory at once
-
 MOSTLY_CERTIFIED = 0.9  # share of certified episodes from which it is cheaper to compute all of a batch than to take them out
 
 _EpisodeMask = npt.NDArray[np.bool_]
@@ -186,22 +180,20 @@ def add_batch(request: Request, found: ScanResult, batch: Batch) -> None:
     problem = request.problem
     closed = found.sides.closed(batch)
     mask = found.sides.certified(problem, batch)
-    found.episodes += len(batch)
-    found.rows += len(batch.levels[problem.innermost.name])
-    found.waiting_episodes += int((~closed).sum())
-    found.certified_episodes += int(mask.sum())
-    found.prior_episodes += int((closed & ~mask).sum())
+    numbers = (len(batch), mask.sum(), (closed & ~mask).sum(), (~closed).sum(), len(batch.levels[problem.innermost.name]))
+    found.counts.update(dict(zip(COUNTED, map(int, numbers), strict=True)))
     if not mask.any():
         return
     kept, members = batch, None if mask.all() else mask
     if mask.mean() < MOSTLY_CERTIFIED:
         kept, members = batch.take_episodes(mask), None
     add_to_recognition(found.recognised, kept, np.ones(len(kept), dtype=np.bool_) if members is None else members)
-    comparator = request.comparator
     for index, candidate in enumerate(request.candidates):
-        for piece, certified in pieces_in_memory(problem, candidate.policy, kept, members):
-            view = CandidateView(problem, piece, candidate.policy, found.models[index], comparator)
-            _add_view(request, found, index, view, certified)
+        start = 0
+        for view in views_in_pieces(problem, candidate.policy, found.models[index], [kept], request.comparator):
+            stop = start + len(view.batch)
+            _add_view(request, found, index, view, None if members is None else members[start:stop])
+            start = stop
 
 
 def _add_view(request: Request, found: ScanResult, index: int, view: CandidateView, certified: _EpisodeMask | None) -> None:
@@ -248,20 +240,6 @@ def _expand_mask(batch: Batch, mask: _EpisodeMask) -> dict[str | None, _EpisodeM
         mask = mask[table.parent]
         found[name] = mask
     return found
-
-
-def pieces_in_memory(
-    problem: Problem, policy: Policy, batch: Batch, mask: _EpisodeMask | None
-) -> Iterator[tuple[Batch, _EpisodeMask | None]]:
-    """Yield the batch, and the mask of its episodes, in pieces whose full distributions fit into memory."""
-    widest = max(level.actions.count for level in problem.levels) * policy.weights.size
-    rows = max(len(table) for table in batch.levels.values())
-    count = -(-rows * widest // MOST_SCAN_CELLS)
-    if count <= 1:
-        yield batch, mask
-        return
-    for part in np.array_split(np.arange(len(batch)), min(count, len(batch))):
-        yield batch.take_episodes(part), None if mask is None else mask[part]
 
 
 BatchObserver = Callable[[Batch], None]
@@ -425,7 +403,7 @@ def scan_pieces(
             found.merge(part.found)
             _raise_refusal(work.weigh(edges.add(part.ends), last.found, last.auditor))
             if report is not None:
-                report(found.episodes)
+                report(found.counts["episodes"])
     refusal = work.weigh(edges.close(), last.found, last.auditor)
     auditor.merge(last.auditor)
     _raise_refusal(refusal)

@@ -25,9 +25,16 @@ from aegis.certificate.claims import Claim
 from aegis.certificate.evidence import ClaimEvidence, place_grid
 from aegis.certificate.methods import FILLED, PLAIN, EvidencePart, plain_gain
 from aegis.certificate.request import Request
-from aegis.certificate.scan import ScanResult, pieces_in_memory
+from aegis.certificate.scan import ScanResult
 from aegis.evidence import Grid
-from aegis.ope import CandidateView, Comparator, candidate_distribution, filled_gains_within_error, with_least_weights
+from aegis.ope import (
+    CandidateView,
+    Comparator,
+    candidate_distribution,
+    filled_gains_within_error,
+    views_in_pieces,
+    with_least_weights,
+)
 from aegis.problem import Array, Problem, Scope
 
 
@@ -129,10 +136,7 @@ def find_sensitivity(request: Request, found: ScanResult, items: Sequence[ClaimE
     prior = None if held.prior is None else CandidateView(problem, held.prior, policy, models, placing)
     trials = [SensitivityTrial.of(item, prior, held.foreseen, comparator, problem.carry_over != "none") for item in items]
     filled = trials[0].filled
-    units = [
-        AnsweredUnits.of(CandidateView(problem, piece, policy, models, comparator), scope, filled)
-        for piece, _ in pieces_in_memory(problem, policy, held.units, None)
-    ]
+    units = [AnsweredUnits.of(view, scope, filled) for view in views_in_pieces(problem, policy, models, [held.units], comparator)]
     declared = {name: problem.wrong_by().get(name, 1.0) for name in scope}
     survived, count = min(declared.values()), 0
     tried = tuple(gamma for gamma in GAMMAS if gamma > survived)

@@ -27,7 +27,7 @@ import numpy as np
 
 from aegis.audit import WEIGHT_DOUBT, Finding, make_finding
 from aegis.certificate.claims import Claim
-from aegis.certificate.evidence import ClaimEvidence, RunningValues, UnitMoments
+from aegis.certificate.evidence import ClaimEvidence, UnitMoments
 from aegis.certificate.methods import OFFSET_SLACK, EvidencePart
 from aegis.certificate.request import Request
 from aegis.errors import PolicyError, pluralise
@@ -78,10 +78,9 @@ def log_weight_evidence(found: ClaimEvidence) -> float:
 
 def _log_product(found: ClaimEvidence) -> float:
     """Return the logarithm of the product of the units' weights, rounded down; minus infinity if one of them is below one."""
-    running = found.running[0]
-    if not isinstance(running, RunningValues):
+    tally = found.running[0].tally
+    if tally is None:
         return -math.inf
-    tally = running.tally
     above = slice(-TALLY_LOWEST * TALLY_BINS, None)  # bins from one on
     used = np.flatnonzero(tally.numbers[above])
     numbers = tally.numbers[above][used]
@@ -110,10 +109,9 @@ def effective_units(found: ClaimEvidence) -> float:
 
 def _sums(found: ClaimEvidence) -> tuple[float, float] | None:
     """Return the sums of the units' weights and of their squares, by the bins of the tally; None without units."""
-    running = found.running[0]
-    if not isinstance(running, RunningValues) or not running.count:
+    tally = found.running[0].tally
+    if tally is None or not tally.count:
         return None
-    tally = running.tally
     octave, place = np.divmod(np.arange(tally.numbers.size), TALLY_BINS)
     scale = np.exp2(octave + float(TALLY_LOWEST))
     sums = tally.numbers * scale * (1.0 + place / TALLY_BINS) + tally.distances / TALLY_DISTANCE * scale / TALLY_BINS

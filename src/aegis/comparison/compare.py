@@ -53,11 +53,10 @@ from aegis.comparison.unit_series import (
     largest_weight,
     model_series,
     particle_series,
-    views_of,
 )
 from aegis.errors import RefusedError
 from aegis.logs import Source, Split
-from aegis.ope import Comparator, Measure, RewardModels, reward_measure, unit_word
+from aegis.ope import Comparator, Measure, RewardModels, reward_measure, unit_word, views_in_pieces
 from aegis.problem import Policy, Scope
 
 MODELLED_METHODS = ("direct method", "doubly robust", "SWITCH")
@@ -163,11 +162,11 @@ def _units(
     weight: PeakFunctions = {"weight": lambda view: largest_weight(view, scope)}
     series = always if modelled is None else {**always, **model_series(scope, measure, modelled, settings.switch)}
     models = RewardModels() if modelled is None else modelled.base
-    views = views_of(problem, policy, models, log.batches(), comparator)
+    views = views_in_pieces(problem, policy, models, log.batches(), comparator)
     units = gather_series(problem, views, series, {**weight, **scopes.peaks()})
     if log.prior is None:
         return units, None
-    return units, gather_series(problem, views_of(problem, policy, models, [log.prior], comparator), always, weight)
+    return units, gather_series(problem, views_in_pieces(problem, policy, models, [log.prior], comparator), always, weight)
 
 
 def _published(

@@ -27,7 +27,7 @@ from aegis.agents import CandidateSettings, fit_mechanisms, make_candidate
 from aegis.certificate import Candidate
 from aegis.comparison.bounds import BoundCase, BoundCollection, ScaledBound, WeightLimit, declared_weight_limit, with_unmet
 from aegis.comparison.comparison import ComparisonSettings
-from aegis.comparison.unit_series import CertifiedLog, gather_series, largest_weight, particle_series, views_of
+from aegis.comparison.unit_series import CertifiedLog, gather_series, largest_weight, particle_series
 from aegis.evidence import (
     BoundOrigin,
     PublishedBound,
@@ -42,7 +42,7 @@ from aegis.evidence import (
 )
 from aegis.logs import Source, Split
 from aegis.mechanisms import MODELS, Belief
-from aegis.ope import Measure, RewardModels, plain_values
+from aegis.ope import Measure, RewardModels, plain_values, views_in_pieces
 from aegis.policies import Hybrid
 from aegis.problem import Array, Policy, Scope
 
@@ -253,7 +253,7 @@ def split_posterior(
     problem, policy = log.problem, learned.policy
     series = {"particles": particle_series(scope, measure)["particles"]}
     peaks = {"weight": lambda view: largest_weight(view, scope)}
-    units = gather_series(problem, views_of(problem, policy, RewardModels(), log.batches()), series, peaks)
+    units = gather_series(problem, views_in_pieces(problem, policy, RewardModels(), log.batches()), series, peaks)
     limit = declared_weight_limit(problem, Candidate(policy), scope, settings.largest_weight).against(units.peaks["weight"])
     return PublishedPosterior(
         "PRISM, posterior Q",
@@ -295,13 +295,13 @@ def adaptive_posterior(
     everywhere = Scope(problem.names)
     series = {"value": lambda view: plain_values(view, everywhere, measure)}
     peaks = {"weight": lambda view: largest_weight(view, everywhere)}
-    units = gather_series(problem, views_of(problem, hybrid.policy, RewardModels(), log.batches()), series, peaks)
+    units = gather_series(problem, views_in_pieces(problem, hybrid.policy, RewardModels(), log.batches()), series, peaks)
     # Units told apart by a hash lie before and after each other: under a policy that changed, what was learned from or fitted on
     # some of them is not independent of the others. Only a split in time keeps the past apart.
     timed = not isinstance(log.split, Split) or log.split.kind == "time"
     prior = None
     if log.prior is not None and timed:
-        prior = gather_series(problem, views_of(problem, hybrid.policy, RewardModels(), [log.prior]), series, {})["value"][
+        prior = gather_series(problem, views_in_pieces(problem, hybrid.policy, RewardModels(), [log.prior]), series, {})["value"][
             :, None
         ]
     return PublishedPosterior(

@@ -9,7 +9,7 @@ unit: it does not matter on which data the propensities were fitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,6 +21,8 @@ from aegis.ope.predictions import RewardModels, round_predictions
 from aegis.ope.weights import broadcast_down, last_in_scope, reward_level, reward_rows, reward_weights, scope_path_weights
 from aegis.policies import path_full, path_taken, without_atoms
 from aegis.problem import Array, Batch, LevelTable, Policy, Problem, Scope, SiblingGroups
+
+MOST_CELLS = 2**23  # particles x rows x actions held in memory at once
 
 
 @dataclass(slots=True)
@@ -233,7 +235,7 @@ class CandidateView:
 
 @dataclass(frozen=True, slots=True)
 class _InsertedCandidate:
-    """A candidate at the levels of a scope, the incumbent at all others."""
+    """The candidate of a view, as it acts on the log as it is, at the levels of a scope; the incumbent at all others."""
 
     view: CandidateView
     scope: Scope
@@ -254,28 +256,8 @@ class _InsertedCandidate:
         """Return `[S, n, A]`."""
         if level in self.scope:
             return self.view.full(level, self.view.batch)
-        found = path_full(self.incumbent, level, batch)
-        return np.broadcast_to(found, (self.weights.size, *found.shape))
-
-
-@dataclass(frozen=True, slots=True)
-class _RememberedCandidate:
-    """A candidate that answers as it did on the log as it is: what it does may depend on what was logged."""
-
-    view: CandidateView
-
-    @property
-    def weights(self) -> Array:
-        """Return the particle weights `[S]`."""
-        return self.view.weights
-
-    def taken(self, level: str, batch: Batch) -> Array:
-        """Return `[S, n]`."""
-        return self.view.taken(level, self.view.batch)
-
-    def full(self, level: str, batch: Batch) -> Array:
-        """Return `[S, n, A]`."""
-        return self.view.full(level, self.view.batch)
+        chances = path_full(self.incumbent, level, batch)
+        return np.broadcast_to(chances, (self.weights.size, *chances.shape))
 
 
 def with_least_weights(view: CandidateView, factors: Mapping[str, float]) -> CandidateView:
@@ -299,7 +281,7 @@ def with_least_weights(view: CandidateView, factors: Mapping[str, float]) -> Can
         view._doubted[key] = replace(
             view,
             batch=replace(view.batch, levels=levels),
-            policy=_RememberedCandidate(view),
+            policy=_InsertedCandidate(view, Scope(view.batch.levels), view.policy),
             _taken={},
             _full={},
             _weights={},
@@ -336,3 +318,18 @@ class ParticlePolicy:
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[1, n, A]`."""
         return self.policy.full(level, batch)[self.index : self.index + 1]
+
+
+def views_in_pieces(
+    problem: Problem, policy: Policy, models: RewardModels, batches: Iterable[Batch], comparator: Comparator = LOGGER_COMPARATOR
+) -> Iterator[CandidateView]:
+    """Yield views of batches, in pieces whose full distributions fit into memory, their episodes in order."""
+    widest = max(level.actions.count for level in problem.levels) * policy.weights.size
+    for batch in batches:
+        rows = max(len(table) for table in batch.levels.values())
+        count = min(-(-rows * widest // MOST_CELLS), len(batch))
+        pieces = [batch]
+        if count > 1:
+            pieces = [batch.take_episodes(part) for part in np.array_split(np.arange(len(batch)), count)]
+        for piece in pieces:
+            yield CandidateView(problem, piece, policy, models, comparator)
