@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ from aegis.audit import (
     Finding,
     chance_words,
     doubtful_weights,
-    knows_all_propensities,
     make_finding,
 )
 from aegis.certificate.assumptions import codes_about, list_assumptions
@@ -33,8 +33,8 @@ from aegis.certificate.request import Request
 from aegis.certificate.results import IDENTICAL, level_result, refused_result, subgroup_results, unsmoothed_results
 from aegis.certificate.risk import RiskShare
 from aegis.certificate.scan import COUNTED, ScanResult
-from aegis.certificate.verdict import WeightDoubt, blocking_level, join_words, judge_results
-from aegis.certificate.weight_checks import INCUMBENT_UNREACHED, log_weight_evidence, mean_weight, weights_doubtful
+from aegis.certificate.verdict import Caveats, WeightDoubt, blocking_level, join_words, judge_results
+from aegis.certificate.weight_checks import log_weight_evidence, mean_weight, unreached_finding, weights_doubtful
 from aegis.errors import RefusedError
 from aegis.ope import guard_measures, reward_measure
 from aegis.problem import Problem, Scope, dump_problem
@@ -103,7 +103,7 @@ def assemble(
     request: Request, outcome: ScanOutcome, looks: Mapping[str, Any], data: DataDigest, when: str, share: RiskShare
 ) -> Certificate:
     """Return the certificate of an outcome. share: of the risk, which the request is tested at."""
-    problem, found = request.problem, outcome.found
+    problem, found, stated = request.problem, outcome.found, request.stated
     audited = [item for item in outcome.audit.findings if not (request.barred and item.code == "no-propensity")]
     every = [*_own_findings(request, outcome, looks, share), *audited]
     findings = sorted(every, key=lambda item: SEVERITIES.index(item.severity))  # gravest first
@@ -112,35 +112,28 @@ def assemble(
     weights = [] if found is None else _weights(request, found)
     moving = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
     fixes = [item.fix for item in findings if item.severity == "refused"]
-    warned = {item.code for item in findings if item.severity == "warning"}
+    caveats = Caveats(
+        doubts=_doubts(request, found),
+        assumed=[item.name for item in request.candidates if not item.record and item.frozen is None],
+        moving=moving,
+        warned={item.code for item in findings if item.severity == "warning"},
+    )
     return Certificate(
-        verdict=judge_results(
-            problem, levels, request.delta, fixes, _doubts(request, found), share, _without_record(request), moving, warned
-        ),
+        verdict=judge_results(problem, levels, request.delta, fixes, share, caveats),
         levels=levels,
         findings=tuple(item.plain() for item in findings),
         assumptions=_assumptions(request, outcome),
-        blocking=blocking_level(
-            weights,
-            levels,
-            [level.name for level in problem.levels if level.actions.continuous],
-            [level.name for level in problem.levels if not knows_all_propensities(problem, level.name)],
-            moving,
-        ),
+        blocking=blocking_level(problem, weights, levels, moving),
         counts=dict.fromkeys(COUNTED, 0) if found is None else dict(found.counts),
         candidates=tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
         splits=() if found is None else tuple(split.describe() for split in found.sides.splits),
         looks=looks,
         settings={
-            "scopes": [list(request.named(scope)) for scope in request.scopes],
+            **request.settings(),
             "asked": request.asked,
-            "delta": request.delta,
-            "method": request.method,
-            "what": list(request.what),
-            "fresh": request.fresh,
-            "by": list(request.by),
-            **({} if request.others == "log" else {"others": request.others}),
-            **({} if request.stated is None else {"incumbent": _incumbent_identity(request.stated)}),
+            **(
+                {} if stated is None else {"incumbent": {name: getattr(stated, name) for name in ("reference", "digest", "code")}}
+            ),
             "risk": share.plain(),
         },
         digests={"data": data.total, "files": data.named, "problem": request.problem_digest},
@@ -231,57 +224,61 @@ def _concerns(item: Finding, scope: Scope, problem: Problem) -> bool:
 
 
 def _own_findings(request: Request, outcome: ScanOutcome, looks: Mapping[str, Any], share: RiskShare) -> list[Finding]:
-    found = []
-    if outcome.refusal is not None and outcome.code in {item.code for item in outcome.audit.findings}:
-        pass  # the audit has found it as well
-    elif outcome.refusal is not None and outcome.code != CANNOT_CERTIFY:
-        found.append(make_finding(outcome.code, "refused", outcome.refusal, fix=outcome.fix))
-    elif outcome.refusal is not None and not outcome.audit.refused:
-        found.append(make_finding(CANNOT_CERTIFY, "refused", outcome.refusal, fix=_after_semicolon(outcome.refusal)))
-    if request.barred:
-        found.append(_barred(request))
-    found += [_damaged(look) for look in looks.get("earlier", []) if look.get("damaged")]
-    others = [look for look in looks.get("earlier", []) if not look["same"] and not look.get("damaged")]
-    if others and request.frozen is None and outcome.found is not None:
-        found.append(
-            make_finding(
-                "earlier-looks",
-                "note",
-                f"{_look_count(len(others))} taken at these data before{_shared_parts(others)}, the last one "
-                f"{max(look['when'] for look in others)}; this request was fixed before their results, as far as the ledger and "
-                f"the user say. The risk of all statements on these data together is at most {100 * share.total:.3g} %",
-                looks=float(len(others)),
-            )
+    """Return the findings that are not the audit's: refusals, the ledger, the candidates and their weights."""
+    earlier = looks.get("earlier", [])
+    findings = [
+        *_refusal_finding(outcome),
+        *([_barred(request)] if request.barred else []),
+        *(_damaged(look) for look in earlier if look.get("damaged")),
+    ]
+    found = outcome.found
+    if found is None:
+        return findings
+    others = [look for look in earlier if not look["same"] and not look.get("damaged")]
+    if others and request.frozen is None:
+        findings.append(_earlier_looks(others, share))
+    findings += [
+        make_finding(
+            "no-fingerprints",
+            "warning",
+            f"the record of {name} holds no fingerprints of the episodes it was learned from, or of other columns: that no such "
+            "episode is certified rests on their ids",
         )
-    for name in [] if outcome.found is None else outcome.found.unrecognisable:
-        found.append(
-            make_finding(
-                "no-fingerprints",
-                "warning",
-                f"the record of {name} holds no fingerprints of the episodes it was learned from, or of other columns: that none "
-                "of them is certified rests on their ids",
-            )
-        )
-    for (index, scope), balance in ({} if outcome.found is None else outcome.found.balances).items():
-        if weights_doubtful(balance):
-            name, evidence = request.candidates[index].name, log_weight_evidence(balance)
-            found.append(doubtful_weights(name, request.named(scope), mean_weight(balance), evidence))
-    if outcome.found is not None:
-        found += other_method_findings(request, outcome.found.claims)
-        found += _unreached(outcome.found)
-    if outcome.found is not None and not outcome.found.counts["certified_episodes"]:
-        found.append(make_finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
-    return found
+        for name in found.unrecognisable
+    ]
+    findings += [
+        doubtful_weights(request.candidates[index].name, request.named(scope), mean_weight(balance), log_weight_evidence(balance))
+        for (index, scope), balance in found.balances.items()
+        if weights_doubtful(balance)
+    ]
+    findings += [*other_method_findings(request, found.claims), *_unreached(found)]
+    if not found.counts["certified_episodes"]:
+        findings.append(make_finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
+    return findings
 
 
-def _incumbent_identity(incumbent: Candidate) -> dict[str, str | None]:
-    """Return what identifies an incumbent that was given as a policy."""
-    return {"reference": incumbent.reference, "digest": incumbent.digest, "code": incumbent.code}
+def _refusal_finding(outcome: ScanOutcome) -> list[Finding]:
+    """Return the finding of a refusal half way, unless the audit has found it as well."""
+    if outcome.refusal is None or outcome.code in {item.code for item in outcome.audit.findings}:
+        return []
+    if outcome.code != CANNOT_CERTIFY:
+        return [make_finding(outcome.code, "refused", outcome.refusal, fix=outcome.fix)]
+    if outcome.audit.refused:
+        return []
+    return [make_finding(CANNOT_CERTIFY, "refused", outcome.refusal, fix=_after_semicolon(outcome.refusal))]
 
 
-def _without_record(request: Request) -> list[str]:
-    """Return the candidates without a training record, which are assumed to have been fixed before the log was seen."""
-    return [candidate.name for candidate in request.candidates if not candidate.record and candidate.frozen is None]
+def _earlier_looks(others: Sequence[Mapping[str, Any]], share: RiskShare) -> Finding:
+    count, parts = len(others), sum(1 for look in others if look.get("part"))
+    return make_finding(
+        "earlier-looks",
+        "note",
+        f"{'1 other look was' if count == 1 else f'{count} other looks were'} taken at these data before"
+        f"{f' ({parts} of them at a part of them)' if parts else ''}, the last one {max(look['when'] for look in others)}; this "
+        "request was fixed before their results, as far as the ledger and the user say. The risk of all statements on these "
+        f"data together is at most {100 * share.total:.3g} %",
+        looks=float(count),
+    )
 
 
 def _unreached(found: ScanResult) -> list[Finding]:
@@ -291,17 +288,9 @@ def _unreached(found: ScanResult) -> list[Finding]:
         for level in agreement.decisions:
             shares[level] = max(shares.get(level, 0.0), agreement.share(level))
     rows = [item for ratios in found.ratios.values() if (item := ratios.finding()) is not None]
+    never = "of its probability to actions that the log never takes: they count"
     return rows + [
-        make_finding(
-            INCUMBENT_UNREACHED,
-            "warning",
-            f"at '{level}' the incumbent gives {100 * share:.3g} % of its probability to actions that the log never takes: "
-            "they count "
-            "as if the incumbent earned the most there, so that gains come out smaller than they are",
-            level,
-            fix="explore around the incumbent, so that its own actions are logged; or correct 'incumbent' in the problem file",
-            share=share,
-        )
+        unreached_finding(level, f"at '{level}' the incumbent gives {100 * share:.3g} % {never}", share)
         for level, share in shares.items()
         if share > 0
     ]
@@ -340,16 +329,6 @@ def _damaged(look: Mapping[str, Any]) -> Finding:
         f"the ledger of looks is damaged: {look['damaged']}; what was written there counts as a look at risk {look['risk']:g}. "
         "Looks that can be read still count, and new ones go into a file beside it",
     )
-
-
-def _look_count(count: int) -> str:
-    return "1 other look was" if count == 1 else f"{count} other looks were"
-
-
-def _shared_parts(others: Sequence[Mapping[str, Any]]) -> str:
-    """Return how many of the looks were at data that share only a part with these."""
-    count = sum(1 for look in others if look.get("part"))
-    return f" ({count} of them at a part of them)" if count else ""
 
 
 def _after_semicolon(text: str) -> str:
@@ -398,12 +377,8 @@ def _candidate(request: Request, candidate: Candidate, behaviour: Behaviours) ->
         "behaviour": behaviour.get(candidate.name),
         "kind": getattr(candidate.policy, "kind", type(candidate.policy).__name__),
         "particles": int(candidate.policy.weights.size),
-        "caps": {name: _cap(candidate.cap(name)) for name in request.problem.names},
+        "caps": {name: cap if math.isfinite(cap := candidate.cap(name)) else None for name in request.problem.names},
         "columns": list(candidate.columns),
         "learned": bool(candidate.record),
         "split": candidate.record.get("split"),
     }
-
-
-def _cap(limit: float) -> float | None:
-    return limit if np.isfinite(limit) else None

@@ -49,6 +49,11 @@ def request_key(declared: Mapping[str, Any]) -> str:
     return json_digest({name: value for name, value in declared.items() if name != "delta"})
 
 
+def utc_now() -> str:
+    """Return the time as records have it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
 def identified(declared: Mapping[str, Any]) -> bool:
     """Say whether a request can be known again: every candidate has a digest."""
     return all(candidate.get("digest") is not None for candidate in declared.get("candidates", []))

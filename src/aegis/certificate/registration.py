@@ -6,7 +6,6 @@ of the risk. Registering reads the log to recognise it later, and asks the candi
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from aegis.certificate.candidate import Candidate, LearnedPolicy
 from aegis.certificate.claims import CLAIMED_QUANTITIES
 from aegis.certificate.digests import DataDigest
-from aegis.certificate.ledger import REGISTER, Ledger, LookRecord, check_ledger_folder, identified, request_key
+from aegis.certificate.ledger import REGISTER, Ledger, LookRecord, check_ledger_folder, identified, request_key, utc_now
 from aegis.certificate.request import Request
 from aegis.certificate.risk import BarredRequest, RequestFamily, RiskShare, describe_first_result, risk_share_of
 from aegis.certificate.scan import open_head
@@ -129,7 +128,7 @@ def register(
             return None
         kept.clear()
         return LookRecord(
-            request_key(declared), now or _now(), declared, kind=REGISTER, fixed_before="" if fixed else declaration
+            request_key(declared), now or utc_now(), declared, kind=REGISTER, fixed_before="" if fixed else declaration
         )
 
     book.add(choose)
@@ -159,7 +158,7 @@ def record_result(
     data = DataDigest.of(source)
     book = Ledger.of(data.total, folder, data.known_by(head))
     declared = {"asked": json_digest(dict(asked)), **asked}
-    book.add(lambda _: LookRecord(request_key(declared), now or _now(), declared, "shown", kind=kind))
+    book.add(lambda _: LookRecord(request_key(declared), now or utc_now(), declared, "shown", kind=kind))
 
 
 def check_declaration(text: str | None) -> str:
@@ -167,7 +166,3 @@ def check_declaration(text: str | None) -> str:
     if text is not None and not text.strip():
         raise SettingError("--fixed-before needs a reason in words: when and where was the request fixed before the results?")
     return "" if text is None else text.strip()
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -122,6 +122,18 @@ class Request:
         """Return the levels of a scope, outermost first."""
         return tuple(name for name in self.problem.names if name in scope)
 
+    def settings(self) -> dict[str, Any]:
+        """Return scopes, risk and method as plain data."""
+        return {
+            "scopes": [list(self.named(scope)) for scope in self.scopes],
+            "delta": self.delta,
+            "method": self.method,
+            "what": list(self.what),
+            "fresh": self.fresh,
+            "by": list(self.by),
+            **({} if self.others == "log" else {"others": self.others}),
+        }
+
     def declared(self) -> dict[str, Any]:
         """Return the claims as plain data: what goes into the ledger before the data are opened."""
         return {
@@ -129,14 +141,8 @@ class Request:
             "candidates": [
                 {"name": candidate.name, "digest": candidate.digest, "code": candidate.code} for candidate in self.candidates
             ],
-            "scopes": [list(self.named(scope)) for scope in self.scopes],
-            "delta": self.delta,
-            "method": self.method,
-            "what": list(self.what),
-            "fresh": self.fresh,
-            "by": list(self.by),
+            **self.settings(),
             **({} if self.stated is None else {"incumbent": self.stated.digest}),
-            **({} if self.others == "log" else {"others": self.others}),
         }
 
 

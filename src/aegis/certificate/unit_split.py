@@ -60,14 +60,14 @@ class EarliestUnits:
         """Return the first so many units, reading no further than they reach."""
         found: dict[int, None] = {}
         for batch in batches:
-            found.update(dict.fromkeys(_unit_hashes(batch).tolist()))
+            found.update(dict.fromkeys(id_hashes(unit_ids(batch)).tolist()))
             if len(found) >= count:
                 break
         return cls(tuple(sorted(list(found)[:count])))
 
     def on_side(self, side: str, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
         """Return which episodes are on a side, `bool[E]`: 'prior' for the first ones, 'certify' for the others."""
-        prior: npt.NDArray[np.bool_] = np.isin(_unit_hashes(batch), np.array(self.ids, dtype=np.uint64))
+        prior: npt.NDArray[np.bool_] = np.isin(id_hashes(unit_ids(batch)), np.array(self.ids, dtype=np.uint64))
         return prior if side == "prior" else ~prior
 
     def describe(self) -> dict[str, Any]:
@@ -75,9 +75,9 @@ class EarliestUnits:
         return {"kind": "order of the log", "units": len(self.ids)}
 
 
-def _unit_hashes(batch: Batch) -> Hashes:
-    """Return a hash of the unit of each episode `[E]`: its cluster, else its own id."""
-    return hash_ids([ids_as_text(part) for part in id_parts(batch.episode if batch.cluster is None else batch.cluster)])
+def unit_ids(batch: Batch) -> AnyArray:
+    """Return the id of the unit of each episode `[E]`: its cluster, else its own."""
+    return batch.episode if batch.cluster is None else batch.cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +274,7 @@ def add_placing_split(sides: UnitSplit, head: Sequence[Batch], whole: bool) -> U
         return sides
     units = None
     if whole:
-        ids = [batch.episode if batch.cluster is None else batch.cluster for batch in head]
-        units = len(np.unique(np.concatenate(ids)))
+        units = len(np.unique(np.concatenate([unit_ids(batch) for batch in head])))
     return UnitSplit((placing_split(units),), sides.opening)
 
 
@@ -286,7 +285,7 @@ def prior_units(problem: Problem, sides: UnitSplit, head: Sequence[Batch]) -> Ba
     if not found:
         return None
     whole = concat(found)
-    order = np.lexsort((id_hashes(whole.episode), id_hashes(whole.episode if whole.cluster is None else whole.cluster)))
+    order = np.lexsort((id_hashes(whole.episode), id_hashes(unit_ids(whole))))
     rows = np.bincount(whole.episode_of(problem.innermost.name), minlength=len(whole))[order]
     few = 1 + int(np.searchsorted(np.cumsum(rows), MOST_PRIOR_ROWS))
     return whole.take_episodes(order[:few])
@@ -300,11 +299,9 @@ def id_hashes(ids: AnyArray) -> Hashes:
 def foresee_units(problem: Problem, sides: UnitSplit, head: Sequence[Batch], whole: bool, total_rows: int | None) -> int:
     """Return about how many units will be certified."""
     masks = [sides.certified(problem, batch) for batch in head]
-    if problem.cluster is None:
-        seen = sum(int(mask.sum()) for mask in masks)
-    else:
-        ids = [batch.cluster[mask] for batch, mask in zip(head, masks, strict=True) if batch.cluster is not None]
-        seen = len(np.unique(np.concatenate(ids))) if ids else 0
+    seen = sum(int(mask.sum()) for mask in masks)
+    if problem.cluster is not None:
+        seen = len(np.unique(np.concatenate([unit_ids(batch)[mask] for batch, mask in zip(head, masks, strict=True)])))
     rows = sum(len(batch.levels[problem.innermost.name]) for batch in head)
     return seen if whole or total_rows is None else max(1, round(seen * total_rows / rows))
 
@@ -336,7 +333,7 @@ def choose_sensitivity_units(problem: Problem, sides: UnitSplit, head: Sequence[
         mask = sides.certified(problem, batch)
         if mask.any():
             rows = np.bincount(batch.episode_of(problem.innermost.name), minlength=len(batch))
-            found.append((batch, mask, id_hashes(batch.episode if batch.cluster is None else batch.cluster), rows))
+            found.append((batch, mask, id_hashes(unit_ids(batch)), rows))
     if not found:
         return None
     keys = np.concatenate([hashes[mask] for _, mask, hashes, _ in found])

@@ -132,19 +132,25 @@ def _named(candidates: Sequence[Candidate], stated: Sequence[Mapping[str, Any]])
     return [*found, *candidates[len(found) :]]
 
 
+def _compare(what: str, stated: Any, found: Any, cause: bool = True) -> list[Discrepancy]:
+    """Return a discrepancy if two things differ; long ones are cut short."""
+    if stated == found:
+        return []
+    short = [item if len(str(item)) <= 80 else f"{str(item)[:77]}..." for item in (stated, found)]
+    return [Discrepancy(what, short[0], short[1], cause)]
+
+
 def _digests(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Discrepancy]:
-    differences = []
-    if stated["digests"]["problem"] != found["digests"]["problem"]:
-        differences.append(Discrepancy("the problem", stated["digests"]["problem"], found["digests"]["problem"]))
+    differences = _compare("the problem", stated["digests"]["problem"], found["digests"]["problem"])
     if stated["digests"]["data"] == found["digests"]["data"]:
         return differences
     was, now = _files(stated), _files(found)
     if len(was) != len(now):
         return [*differences, Discrepancy("the log: number of files", len(was), len(now))]
-    changed = [(before, after) for before, after in zip(was, now, strict=True) if before["digest"] != after["digest"]]
-    for before, after in changed:
-        differences.append(Discrepancy(f"the log: {after['name']}", before["digest"], after["digest"]))
-        differences += [Discrepancy(f"{after['name']}, {text}", None, None) for text in _rows(before, after)]
+    for before, after in zip(was, now, strict=True):
+        if before["digest"] != after["digest"]:
+            differences.append(Discrepancy(f"the log: {after['name']}", before["digest"], after["digest"]))
+            differences += [Discrepancy(f"{after['name']}, {text}", None, None) for text in _rows(before, after)]
     return differences or [Discrepancy("the log", stated["digests"]["data"], found["digests"]["data"])]
 
 
@@ -177,16 +183,13 @@ def _same_rows(stated: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
 def _policies(stated: Mapping[str, Any], found: Mapping[str, Any], same_rows: bool) -> list[Discrepancy]:
     differences = []
     for before, after in zip(stated["candidates"], found["candidates"], strict=False):
-        if before["digest"] != after["digest"]:
-            differences.append(Discrepancy(f"the policy {before['name']}", before["digest"], after["digest"]))
+        differences += _compare(f"the policy {before['name']}", before["digest"], after["digest"])
         was, now = before.get("behaviour") or {}, after.get("behaviour") or {}
         levels = [level for level in was if level in now and was[level] != now[level]]
         if levels and same_rows:  # on other rows every policy does something else
             what = f"the policy {before['name']} behaves differently at {', '.join(levels)}"
             differences.append(Discrepancy(what, {name: was[name] for name in levels}, {name: now[name] for name in levels}))
-    if len(stated["candidates"]) != len(found["candidates"]):
-        differences.append(Discrepancy("number of candidates", len(stated["candidates"]), len(found["candidates"])))
-    return differences
+    return differences + _compare("number of candidates", len(stated["candidates"]), len(found["candidates"]))
 
 
 def _notes(stated: Mapping[str, Any], found: Mapping[str, Any], same_rows: bool) -> list[str]:
@@ -204,25 +207,17 @@ def _results(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Discre
     differences: list[Discrepancy] = []
     stated = {**stated, "settings": {"risk": found["settings"]["risk"], **stated["settings"]}}  # earlier versions lack it
     for name in ("verdict", "summary", "splits", "counts", "settings", "assumptions", "blocking"):
-        if stated[name] != found[name]:
-            differences.append(Discrepancy(name, _short(stated[name]), _short(found[name]), cause=name == "settings"))
+        differences += _compare(name, stated[name], found[name], cause=name == "settings")
     for name in ("unsmoothed", "subgroups"):
-        before, after = stated["diagnostics"].get(name), found["diagnostics"].get(name)
-        if before != after:
-            differences.append(Discrepancy(name, _short(before), _short(after), cause=False))
+        differences += _compare(name, stated["diagnostics"].get(name), found["diagnostics"].get(name), cause=False)
+    # Findings about earlier looks come from the ledger, which is not read here.
     was, now = ([item for item in content["findings"] if item.get("code") not in LOOK_CODES] for content in (stated, found))
-    if was != now:  # earlier looks are in the ledger, which is not looked at here
-        differences.append(Discrepancy("findings", _short(was), _short(now), cause=False))
+    differences += _compare("findings", was, now, cause=False)
+    differences += _compare("number of scopes", len(stated["levels"]), len(found["levels"]), cause=False)
     if len(stated["levels"]) != len(found["levels"]):
-        return [*differences, Discrepancy("number of scopes", len(stated["levels"]), len(found["levels"]), cause=False)]
+        return differences
     for before, after in zip(stated["levels"], found["levels"], strict=True):
         where = f"{before['candidate']} at {' + '.join(before['scope'])}"
         for key, value in before.items():
-            if value != after.get(key):
-                differences.append(Discrepancy(f"{where}: {key}", _short(value), _short(after.get(key)), cause=False))
+            differences += _compare(f"{where}: {key}", value, after.get(key), cause=False)
     return differences
-
-
-def _short(value: Any) -> Any:
-    text = str(value)
-    return value if len(text) <= 80 else f"{text[:77]}..."

@@ -187,28 +187,28 @@ class IncumbentRatios:
         if not share > 0:
             return None
         units = pluralise(self.moments.count, "clusters" if self.moments.clusters is not None else "episodes")
-        mean = (
+        text = (
             f"at '{self.level}' the ratios of incumbent to logged probability average {1 - share:.3g} over {units}, not 1: about "
             f"{100 * share:.2g} % of the incumbent's probability lies on actions that the log never takes, or too rarely to show"
         )
-        if self.refuted:
-            return make_finding(
-                INCUMBENT_UNREACHED,
-                "refused",
-                f"{mean}. That refutes the promise ('max_ratio' or 'epsilon' of the incumbent, or 'least' of the propensity) "
-                "that the log takes every action of the incumbent",
-                self.level,
-                fix="leave the promise out, so that these actions count as if the incumbent earned the most there; or explore "
-                "around the incumbent; or correct 'incumbent' in the problem file",
-                share=share,
-            )
+        if not self.refuted:
+            return unreached_finding(self.level, f"{text}. They count", share)
         return make_finding(
             INCUMBENT_UNREACHED,
-            "warning",
-            f"{mean}. They count as if the incumbent earned the most there, so that gains come out smaller than they are",
+            "refused",
+            f"{text}. That refutes the promise ('max_ratio' or 'epsilon' of the incumbent, or 'least' of the propensity) "
+            "that the log takes every action of the incumbent",
             self.level,
+            fix="leave the promise out, so that these actions count as if the incumbent earned the most there; or explore "
+            "around the incumbent; or correct 'incumbent' in the problem file",
             share=share,
         )
+
+
+def unreached_finding(level: str, text: str, share: float) -> Finding:
+    """Return the warning that the log never takes actions which have this share of the incumbent's probability."""
+    worst = f"{text} as if the incumbent earned the most there, so that gains come out smaller than they are"
+    return make_finding(INCUMBENT_UNREACHED, "warning", worst, level, share=share)
 
 
 def start_ratios(request: Request, measure: Measure) -> dict[str, IncumbentRatios]:
