@@ -43,27 +43,27 @@ from aegis.version import __version__
 
 def other_method_findings(request: Request, claims: Sequence[Claim]) -> list[Finding]:
     """Return a warning for each candidate and scope whose gain is not tested by the method that was asked for."""
-    asked = request.method
-    if asked in ("auto", "plain"):  # auto is free to choose, and plain applies everywhere
+    method = request.method
+    if method in ("auto", "plain"):  # auto is free to choose, and plain applies everywhere
         return []
-    found = []
+    findings = []
     for claim in claims:
         names = [part.name for part in claim.parts]
-        if claim.what != "gain" or claim.group is not None or not names or any(name.startswith(asked) for name in names):
+        if claim.what != "gain" or claim.group is not None or not names or any(name.startswith(method) for name in names):
             continue
         place = ", ".join(f"'{name}'" for name in request.named(claim.scope))
-        found.append(
+        findings.append(
             make_finding(
                 "other-method",
                 "warning",
-                f"'{asked}' was asked for, but {_other_method_reason(request, claim.scope, asked)}: the evidence of "
+                f"'{method}' was asked for, but {_other_method_reason(request, claim.scope, method)}: the evidence of "
                 f"{request.candidates[claim.candidate].name} at {place} is {' + '.join(names)}",
             )
         )
-    return found
+    return findings
 
 
-def _other_method_reason(request: Request, scope: Scope, asked: str) -> str:
+def _other_method_reason(request: Request, scope: Scope, method: str) -> str:
     levels = [request.problem.level(name) for name in request.named(scope)]
     for level in levels:
         if level.actions.continuous:
@@ -73,7 +73,7 @@ def _other_method_reason(request: Request, scope: Scope, asked: str) -> str:
             return f"at '{level.name}' the probability of the action taken is logged and no whole distribution"
     if request.problem.wrong_by(scope):
         return "propensities there may be wrong by a declared factor"
-    return f"{asked} bets do not apply to this candidate and scope"
+    return f"{method} bets do not apply to this candidate and scope"
 
 
 CANNOT_CERTIFY = "cannot-certify"
@@ -86,7 +86,7 @@ class ScanOutcome:
     code, fix: of the finding that says why; the fix stands in the refusal if it is None.
     """
 
-    found: ScanResult | None
+    scan: ScanResult | None
     audit: Audit
     refusal: str | None
     data: DataDigest
@@ -96,24 +96,24 @@ class ScanOutcome:
     @property
     def behaviour(self) -> dict[str, dict[str, str]]:
         """Return what candidates that are code did on the certified rows, by candidate and level."""
-        return {} if self.found is None else {name: item.plain() for name, item in self.found.behaviours.items()}
+        return {} if self.scan is None else {name: item.plain() for name, item in self.scan.behaviours.items()}
 
 
 def assemble(
     request: Request, outcome: ScanOutcome, looks: Mapping[str, Any], data: DataDigest, when: str, share: RiskShare
 ) -> Certificate:
     """Return the certificate of an outcome. share: of the risk, which the request is tested at."""
-    problem, found, stated = request.problem, outcome.found, request.stated
+    problem, scan, stated = request.problem, outcome.scan, request.stated
     audited = [item for item in outcome.audit.findings if not (request.barred and item.code == "no-propensity")]
     every = [*_own_findings(request, outcome, looks, share), *audited]
     findings = sorted(every, key=lambda item: SEVERITIES.index(item.severity))  # gravest first
     levels = _levels(request, outcome, findings)
     findings = sorted([*_of_candidates(levels), *findings], key=lambda item: SEVERITIES.index(item.severity))
-    weights = [] if found is None else _weights(request, found)
+    weights = [] if scan is None else _weights(request, scan)
     moving = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
     fixes = [item.fix for item in findings if item.severity == "refused"]
     caveats = Caveats(
-        doubts=_doubts(request, found),
+        doubts=_doubts(request, scan),
         assumed=[item.name for item in request.candidates if not item.record and item.frozen is None],
         moving=moving,
         warned={item.code for item in findings if item.severity == "warning"},
@@ -124,9 +124,9 @@ def assemble(
         findings=tuple(item.plain() for item in findings),
         assumptions=_assumptions(request, outcome),
         blocking=blocking_level(problem, weights, levels, moving),
-        counts=dict.fromkeys(COUNTED, 0) if found is None else dict(found.counts),
+        counts=dict.fromkeys(COUNTED, 0) if scan is None else dict(scan.counts),
         candidates=tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
-        splits=() if found is None else tuple(split.describe() for split in found.sides.splits),
+        splits=() if scan is None else tuple(split.describe() for split in scan.sides.splits),
         looks=looks,
         settings={
             **request.settings(),
@@ -154,7 +154,7 @@ def _diagnostics(
     request: Request, outcome: ScanOutcome, weights: list[dict[str, Any]], levels: Sequence[LevelResult]
 ) -> dict[str, Any]:
     """Return what explains a certificate without being part of it."""
-    if outcome.found is None:
+    if outcome.scan is None:
         return {"weights": weights}
     figures = dict(outcome.audit.figures)
     measure = reward_measure(request.problem)
@@ -165,7 +165,7 @@ def _diagnostics(
         "low": measure.low,
         "high": measure.high,
     }
-    subgroups = subgroup_results(request, outcome.found, levels)
+    subgroups = subgroup_results(request, outcome.scan, levels)
     exact = unsmoothed_results(request, levels)
     return {
         "weights": weights,
@@ -173,7 +173,7 @@ def _diagnostics(
         "rewards": rewards,
         "audit": figures,
         "rows": outcome.data.rows,
-        **outcome.found.described,
+        **outcome.scan.described,
         **({"unsmoothed": exact} if exact else {}),
     }
 
@@ -188,8 +188,8 @@ def _levels(request: Request, outcome: ScanOutcome, findings: Sequence[Finding])
         for scope in request.scopes:
             levels = request.comparator.compared(scope)
             refusals = [item for item in findings if item.severity == "refused" and _concerns(item, levels, request.problem)]
-            if outcome.found is not None:
-                results.append(level_result(request, outcome.found, index, scope, refusals, several))
+            if outcome.scan is not None:
+                results.append(level_result(request, outcome.scan, index, scope, refusals, several))
             else:
                 reason = outcome.refusal or "; ".join(item.message for item in refusals)
                 results.append(refused_result(request, index, scope, reason))
@@ -231,8 +231,8 @@ def _own_findings(request: Request, outcome: ScanOutcome, looks: Mapping[str, An
         *([_barred(request)] if request.barred else []),
         *(_damaged(look) for look in earlier if look.get("damaged")),
     ]
-    found = outcome.found
-    if found is None:
+    scan = outcome.scan
+    if scan is None:
         return findings
     others = [look for look in earlier if not look["same"] and not look.get("damaged")]
     if others and request.frozen is None:
@@ -244,15 +244,15 @@ def _own_findings(request: Request, outcome: ScanOutcome, looks: Mapping[str, An
             f"the record of {name} holds no fingerprints of the episodes it was learned from, or of other columns: that no such "
             "episode is certified rests on their ids",
         )
-        for name in found.unrecognisable
+        for name in scan.unrecognisable
     ]
     findings += [
         doubtful_weights(request.candidates[index].name, request.named(scope), mean_weight(balance), log_weight_evidence(balance))
-        for (index, scope), balance in found.balances.items()
+        for (index, scope), balance in scan.balances.items()
         if weights_doubtful(balance)
     ]
-    findings += [*other_method_findings(request, found.claims), *_unreached(found)]
-    if not found.counts["certified_episodes"]:
+    findings += [*other_method_findings(request, scan.claims), *_unreached(scan)]
+    if not scan.counts["certified_episodes"]:
         findings.append(make_finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
     return findings
 
@@ -281,13 +281,13 @@ def _earlier_looks(others: Sequence[Mapping[str, Any]], share: RiskShare) -> Fin
     )
 
 
-def _unreached(found: ScanResult) -> list[Finding]:
+def _unreached(scan: ScanResult) -> list[Finding]:
     """Return a warning for each level at which the incumbent takes actions that the log never shows."""
     shares: dict[str, float] = {}
-    for agreement in found.agreements.values():
+    for agreement in scan.agreements.values():
         for level in agreement.decisions:
             shares[level] = max(shares.get(level, 0.0), agreement.share(level))
-    rows = [item for ratios in found.ratios.values() if (item := ratios.finding()) is not None]
+    rows = [item for ratios in scan.ratios.values() if (item := ratios.finding()) is not None]
     never = "of its probability to actions that the log never takes: they count"
     return rows + [
         unreached_finding(level, f"at '{level}' the incumbent gives {100 * share:.3g} % {never}", share)
@@ -296,9 +296,9 @@ def _unreached(found: ScanResult) -> list[Finding]:
     ]
 
 
-def _doubts(request: Request, found: ScanResult | None) -> dict[tuple[str, tuple[str, ...]], WeightDoubt]:
+def _doubts(request: Request, scan: ScanResult | None) -> dict[tuple[str, tuple[str, ...]], WeightDoubt]:
     """Return what is doubtful about the weights, by candidate and scope."""
-    balances = {} if found is None else found.balances
+    balances = {} if scan is None else scan.balances
     return {
         (request.candidates[index].name, request.named(scope)): WeightDoubt(
             mean_weight(balance), chance_words(log_weight_evidence(balance))
@@ -337,13 +337,13 @@ def _after_semicolon(text: str) -> str:
     return tail.strip() if head and tail.strip() else "see the message"
 
 
-def _weights(request: Request, found: ScanResult) -> list[dict[str, Any]]:
+def _weights(request: Request, scan: ScanResult) -> list[dict[str, Any]]:
     listed = []
-    for (index, scope), spread in found.spreads.items():
+    for (index, scope), spread in scan.spreads.items():
         listed.append(
             {"candidate": request.candidates[index].name, "scope": list(request.named(scope)), "level": None, **spread.plain()}
         )
-    for (index, name), spread in found.level_spreads.items():
+    for (index, name), spread in scan.level_spreads.items():
         listed.append({"candidate": request.candidates[index].name, "scope": [name], "level": name, **spread.plain()})
     return listed
 
@@ -353,7 +353,7 @@ def _assumptions(request: Request, outcome: ScanOutcome) -> Any:
         measures = (reward_measure(request.problem), *guard_measures(request.problem))
     except RefusedError:
         return ()
-    found = list_assumptions(
+    assumptions = list_assumptions(
         request.problem, request.candidates, request.scopes, measures, codes_about(outcome.audit.findings, request.scopes)
     )
     code = [
@@ -365,7 +365,7 @@ def _assumptions(request: Request, outcome: ScanOutcome) -> Any:
         for candidate in request.candidates
         if candidate.is_code
     ]
-    return (*found, *code)
+    return (*assumptions, *code)
 
 
 def _candidate(request: Request, candidate: Candidate, behaviour: Behaviours) -> dict[str, Any]:

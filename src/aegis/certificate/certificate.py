@@ -1,7 +1,7 @@
 """The certificate: what was claimed, what the data say, at which risk, under which assumptions; one JSON document, its schema and
 its tables.
 
-Numbers are in the user's units unless a name says scaled. A gain above 0 is better whatever the goal. `value_lower` is what the
+Numbers are in the user's units unless a name says scaled. A gain above 0 is better for either goal. `value_lower` is what the
 candidate earns at worst: with goal minimise, the largest cost. In the Arrow tables a number that does not exist because a scope
 was refused is null, never 0.
 """
@@ -221,14 +221,14 @@ _DOCUMENT = TypeAdapter(Certificate)
 def load_certificate(path: str | Path) -> dict[str, Any]:
     """Return a stored certificate; InputError if it is not one, is newer, or was changed after it was written."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         todo = f"; `aegis certify LOG ... --out {path}` writes one" if isinstance(error, FileNotFoundError) else ""
         raise InputError(f"{path}: cannot be read: {error.strerror or error}{todo}") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"{path}: is not a certificate (JSON): {error}") from error
-    check_sealed(found, str(path))
-    checked: dict[str, Any] = found
+    check_sealed(content, str(path))
+    checked: dict[str, Any] = content
     return checked
 
 

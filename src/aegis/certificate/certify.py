@@ -64,7 +64,7 @@ def certify(
 
     scopes: level names of each scope; all scopes if None. delta: the risk of all statements on these data together: it is shared
     by all requests that were registered on them (`register`), and within a request by all claims. method: auto, water-filled,
-    robust or plain. what: 'gain', or 'gain' and 'value'. fresh: learned candidates have seen none of this log, so that all of it
+    robust or plain. what: 'gain', or 'gain' and 'value'. fresh: learned candidates have not seen this log, so that all of it
     may be certified. by: contexts of the outermost level whose groups are looked at too. fixed_before: a written declaration that
     the request was fixed before any result on these data, needed if it was not registered before the first one. ledger: its
     folder; None for the user's own; False for none, as in a study by simulation. report: called with the episodes read so far.
@@ -178,11 +178,11 @@ class PendingLook:
     def _look(self, earlier: Sequence[LookRecord]) -> LookRecord | None:
         """Return the look that goes into the ledger after all earlier ones; None if it may not be taken."""
         if self.ruled:
-            found = risk_share_of(self.declared, earlier, self.terms.fixed_before)
-            if isinstance(found, BarredRequest):
-                self.barred = found
+            share = risk_share_of(self.declared, earlier, self.terms.fixed_before)
+            if isinstance(share, BarredRequest):
+                self.barred = share
                 return None
-            self.share = found
+            self.share = share
         stored = {"risk": self.share.risk, **self.share.plain()}
         return LookRecord(
             request_key(self.declared),
@@ -202,7 +202,7 @@ class PendingLook:
         """Return the outcome, refused if the look was barred, or if code did not behave as at an earlier look."""
         if self.barred is not None:
             return replace(outcome, refusal=self.barred.reason, code=self.barred.code, fix=self.barred.fix)
-        if not self.ruled or outcome.found is None:
+        if not self.ruled or outcome.scan is None:
             return outcome
         key = request_key(self.declared)
         own = [look for look in self.earlier or () if look.statement and look.same(key, {})]
@@ -210,7 +210,7 @@ class PendingLook:
             return outcome
         reason = f"{CHOSEN_WORDS}; the code of a candidate behaves otherwise than when this request was looked at before"
         fix = "certify it under a name of its own, on data that came later"
-        return replace(outcome, found=None, refusal=reason, code=CHOSEN_AFTER_RESULTS, fix=fix)
+        return replace(outcome, scan=None, refusal=reason, code=CHOSEN_AFTER_RESULTS, fix=fix)
 
     def summary(self, behaviour: Behaviours) -> dict[str, Any]:
         """Return what the certificate prints: looks at these data, and at others that share a part with them."""
@@ -282,24 +282,24 @@ class _LogPass:
 
     def needs_time_split(self, outcome: ScanOutcome) -> bool:
         """Say whether a split by hash was used though propensities move or follow earlier rewards (theory section 16)."""
-        if outcome.found is None or PROPENSITIES_MOVE not in outcome.audit.codes() or self.look.request.frozen is not None:
+        if outcome.scan is None or PROPENSITIES_MOVE not in outcome.audit.codes() or self.look.request.frozen is not None:
             return False
-        return any(isinstance(split, Split) and split.kind == "hash" for split in outcome.found.sides.splits)
+        return any(isinstance(split, Split) and split.kind == "hash" for split in outcome.scan.sides.splits)
 
     def run_in_time(self, outcome: ScanOutcome, columns: Sequence[str]) -> ScanOutcome:
         """Return what is found if the earliest units place the bets; refused if a candidate was learned by hash."""
         if self._learned():
             moving = next(item for item in outcome.audit.findings if item.code == PROPENSITIES_MOVE)
             reason = f"{moving.message}; the candidate was learned from one side of a split by hash"
-            return replace(outcome, found=None, refusal=reason, code=PROPENSITIES_MOVE, fix=moving.fix)
+            return replace(outcome, scan=None, refusal=reason, code=PROPENSITIES_MOVE, fix=moving.fix)
         units = int(float(outcome.audit.figures.get("clusters", outcome.audit.figures["episodes"])))
         return self.run(self.source.batches(columns), (placing_in_time(self.source, units),))
 
 
 def _without_propensity(request: Request) -> str:
     """Return why nothing can be certified if a level in scope has no propensity, and which levels have one; else nothing."""
-    asked = {name for scope in request.scopes for name in scope}
-    missing = [name for name in request.problem.names if name in asked and request.problem.level(name).propensity is None]
+    levels = {name for scope in request.scopes for name in scope}
+    missing = [name for name in request.problem.names if name in levels and request.problem.level(name).propensity is None]
     if not missing:
         return ""
     words, others = join_words([f"'{name}'" for name in missing]), [name for name in request.problem.names if name not in missing]
@@ -315,11 +315,11 @@ def _chained(first: list[Batch], rest: Iterator[Batch]) -> Generator[Batch, None
 
 def _counting(report: EpisodeProgress) -> Callable[[Batch], None]:
     """Return a look that tells how many episodes have been read."""
-    seen = 0
+    episodes = 0
 
     def look(batch: Batch) -> None:
-        nonlocal seen
-        seen += len(batch)
-        report(seen)
+        nonlocal episodes
+        episodes += len(batch)
+        report(episodes)
 
     return look

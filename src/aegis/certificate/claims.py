@@ -42,8 +42,8 @@ class UnitGroup:
         values = table.context[self.variable]
         inside = values == self.code if self.code is not None else (values >= self.low) & (values < self.high)
         outside = np.bincount(table.parent, weights=~inside, minlength=len(batch))
-        found: npt.NDArray[np.bool_] = outside == 0
-        return found
+        mask: npt.NDArray[np.bool_] = outside == 0
+        return mask
 
 
 def check_group_variables(problem: Problem, names: Sequence[str]) -> tuple[Variable, ...]:
@@ -55,7 +55,7 @@ def check_group_variables(problem: Problem, names: Sequence[str]) -> tuple[Varia
             "and units must not be chosen by that; leave the groups out"
         )
     known = {variable.name: variable for variable in outermost.context}
-    found = []
+    variables = []
     for name in dict.fromkeys(names):
         check_choice(name, known, f"variable to group by (a context of the outermost level '{outermost.name}')")
         variable = known[name]
@@ -63,8 +63,8 @@ def check_group_variables(problem: Problem, names: Sequence[str]) -> tuple[Varia
             raise SettingError(f"'{name}' is a vector; group by a single number or category")
         if variable.kind == "categorical" and len(variable.values) > MOST_SUBGROUPS:
             raise SettingError(f"'{name}' has {len(variable.values)} values; group by a variable with at most {MOST_SUBGROUPS}")
-        found.append(variable)
-    return tuple(found)
+        variables.append(variable)
+    return tuple(variables)
 
 
 def subgroups_of(problem: Problem, names: Sequence[str], prior: Batch | None) -> tuple[UnitGroup, ...]:
@@ -118,17 +118,17 @@ class Claim:
 
 
 def scopes_of(
-    problem: Problem, asked: Iterable[Iterable[str]] | None = None, levels: Iterable[str] | None = None
+    problem: Problem, named: Iterable[Iterable[str]] | None = None, levels: Iterable[str] | None = None
 ) -> tuple[Scope, ...]:
     """Return the scopes to certify: those asked for, else all of `levels` (all if None), inner ones first.
 
     Beyond four levels only those that go from the inside out.
     """
-    if asked is not None:
-        found = tuple(dict.fromkeys(problem.scope(names) for names in asked))
-        if not found or any(not scope for scope in found):
+    if named is not None:
+        scopes = tuple(dict.fromkeys(problem.scope(names) for names in named))
+        if not scopes or any(not scope for scope in scopes):
             raise SettingError(f"a scope names at least one level of {', '.join(problem.names)}")
-        return found
+        return scopes
     chosen = problem.scope(levels)
     inner_first = tuple(name for name in reversed(problem.names) if name in chosen)
     if len(inner_first) > MOST_LEVELS:

@@ -50,8 +50,8 @@ def place_grid(part: EvidencePart, claim: Claim, prior: CandidateView | None, un
     """Return the grid of a part, placed on prior units; units: about how many will be certified."""
     if part.kind == "gain":
         bets = gain_bets(part.largest)
-        found = np.zeros((0, bets.size)) if prior is None else part.compute(prior, bets, PLACING_WIDTH)
-        return place_gain_grid(part.largest, found, max(claim.margin, -part.largest * (1 - 1e-9)))
+        factors = np.zeros((0, bets.size)) if prior is None else part.compute(prior, bets, PLACING_WIDTH)
+        return place_gain_grid(part.largest, factors, max(claim.margin, -part.largest * (1 - 1e-9)))
     if prior is None or not len(prior.batch):
         return value_grid(0)
     if part.kind == "value":
@@ -140,14 +140,14 @@ class ClaimEvidence:
         """Return what each part makes of the episodes of a view: `[E]` or `[E, J]`."""
         return [part.compute(view, grid.bets, 1.0) for part, grid in zip(self.claim.parts, self.grids, strict=True)]
 
-    def add(self, found: list[Array], cluster: AnyArray | None, members: AnyArray | None = None) -> None:
+    def add(self, units: list[Array], cluster: AnyArray | None, members: AnyArray | None = None) -> None:
         """Add episodes, all of them certified ones, as `compute` gave them; members: those that count, all if None."""
         if members is not None:
-            found = [values[members] for values in found]
+            units = [values[members] for values in units]
         if not self.clusters:
-            self._add_units(found)
+            self._add_units(units)
         elif cluster is not None:
-            for clusters, values in zip(self.clusters, found, strict=True):
+            for clusters, values in zip(self.clusters, units, strict=True):
                 shaped = values[:, None] if values.ndim == 1 else values  # also where no episode of a batch counts
                 clusters.add(cluster if members is None else cluster[members], shaped)
 
@@ -177,7 +177,7 @@ class ClaimEvidence:
         if self.clusters:
             shaped = [clusters.units() for clusters in self.clusters]
             parts = self.claim.parts
-            self._add_units([found[:, 0] if part.kind == "values" else found for part, found in zip(parts, shaped, strict=True)])
+            self._add_units([units[:, 0] if part.kind == "values" else units for part, units in zip(parts, shaped, strict=True)])
 
     @property
     def blend(self) -> Blend | None:
@@ -191,15 +191,15 @@ class ClaimEvidence:
     def _blend(self, sketches: tuple[Sketch, ...]) -> Blend | None:
         return None if not sketches else Blend(sketches, tuple(part.offset for part in self.claim.parts))
 
-    def _add_units(self, found: list[Array]) -> None:
-        if not found:
+    def _add_units(self, units: list[Array]) -> None:
+        if not units:
             return
-        start, total = 0, len(found[0])
+        start, total = 0, len(units[0])
         while start < total:
             before = self.running[0].count
             station = next_station(before)
             stop = min(total, start + station - before) if self._followed else total
-            for item, values in zip(self.running, found, strict=True):
+            for item, values in zip(self.running, units, strict=True):
                 item.add(values[start:stop])
             if self._followed and self.running[0].count == station:
                 self.stations.append(self.sketches)

@@ -229,9 +229,9 @@ _LEDGER_NAME = re.compile(r"[0-9a-f]{32}(-\d+)?\.json")  # of a ledger, as it wa
 
 def ledger_folder() -> Path:
     """Return the folder of ledgers: AEGIS_LEDGER, else the user's state folder."""
-    given = os.environ.get(LEDGER_VARIABLE)
-    if given:
-        return Path(given)
+    named = os.environ.get(LEDGER_VARIABLE)
+    if named:
+        return Path(named)
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "aegis" / "looks"
 
@@ -262,8 +262,8 @@ class Ledger:
 
     def looks(self) -> list[LookRecord]:
         """Return the looks so far; what is damaged counts as a look of its own."""
-        kept = [read_looks(path) for path in self.paths]
-        return [look for item in kept for look in (*item.looks, *item.damaged)]
+        contents = [read_looks(path) for path in self.paths]
+        return [look for item in contents for look in (*item.looks, *item.damaged)]
 
     def records(self) -> list[LookRecord]:
         """Return every record of these data, and of data that share a part with them."""
@@ -276,13 +276,13 @@ class Ledger:
         """
         with hold_ledger_folder(self.path.parent):
             earlier = self.records()
-            made = choose(earlier)
-            if made is not None:
+            record = choose(earlier)
+            if record is not None:
                 path = self._whole()
                 own = read_looks(path).looks
                 at = max([time.time_ns(), *(look.at + 1 for look in own)])
-                kept = [look for look in own if not (made.kind == look.kind == REGISTER and look.key == made.key)]
-                self._write(path, [*kept, replace(made, at=at)])
+                others = [look for look in own if not (record.kind == look.kind == REGISTER and look.key == record.key)]
+                self._write(path, [*others, replace(record, at=at)])
         return earlier
 
     def close(self, declared: Mapping[str, Any], when: str, verdict: str, behaviour: Behaviours | None = None) -> None:
@@ -290,15 +290,15 @@ class Ledger:
         key = request_key(declared)
         with hold_ledger_folder(self.path.parent):
             for path in self.paths:
-                kept = read_looks(path)
+                content = read_looks(path)
                 places = [
                     place
-                    for place, look in enumerate(kept.looks)
+                    for place, look in enumerate(content.looks)
                     if (look.key, look.when) == (key, when) and look.kind != REGISTER and look.verdict is None
                 ]
-                if kept.damaged or not places:
+                if content.damaged or not places:
                     continue
-                done = list(kept.looks)
+                done = list(content.looks)
                 done[places[-1]] = replace(done[places[-1]], verdict=verdict, behaviour=behaviour or {})
                 self._write(path, done)
 
@@ -308,17 +308,17 @@ class Ledger:
         What is damaged in the ledgers of other data is mentioned, and counts if their files share a part with these or cannot
         be read. Other JSON in the folder, such as a certificate, does not.
         """
-        found: list[LookRecord] = []
+        records: list[LookRecord] = []
         own = self.paths
         for path in sorted(self.path.parent.glob("*.json")):
             if path in own or _is_other_json(path):
                 continue
-            kept = read_looks(path)
-            shared = kept.files is None or any(_shared(one, other) for one in self.files for other in kept.files)
+            content = read_looks(path)
+            shared = content.files is None or any(_shared(one, other) for one in self.files for other in content.files)
             data = path.stem.partition("-")[0]
-            listed = (*(kept.looks if shared else ()), *kept.damaged)
-            found += [replace(look, part=True, data=data, elsewhere=not shared) for look in listed]
-        return sorted(found, key=lambda look: look.when)
+            listed = (*(content.looks if shared else ()), *content.damaged)
+            records += [replace(look, part=True, data=data, elsewhere=not shared) for look in listed]
+        return sorted(records, key=lambda look: look.when)
 
     def _whole(self) -> Path:
         """Return the file that the next look goes into: a damaged one is left as it is, until it is restored."""
@@ -344,7 +344,7 @@ def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     try:
         return rows is not None and others is not None and rows_begin_with(rows, others)
     except (TypeError, ValueError, KeyError, AttributeError):
-        return True  # checksums of rows that cannot be read: nobody knows that they are not shared
+        return True  # checksums of rows that cannot be read: they may be shared
 
 
 @contextlib.contextmanager

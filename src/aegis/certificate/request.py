@@ -33,7 +33,7 @@ OTHER_LEVELS_ACT = ("log", "incumbent")
 class Request:
     """Candidates, scopes, risk and method. asked: the user named the scopes. fresh: no candidate has seen any of the log.
 
-    by: contexts of the outermost level whose groups get claims of their own. barred: scopes that nobody asked for by name and
+    by: contexts of the outermost level whose groups get claims of their own. barred: scopes that the user did not name and
     that hold a level without propensities: nothing is claimed there. The weights of the other scopes have no factor of it.
     stated: the incumbent as a policy, in the place of what the problem states. others: how levels outside a scope act, as in the
     `log` or as the `incumbent`.
@@ -67,8 +67,8 @@ class Request:
         others: str = "log",
     ) -> Request:
         """Return a checked request; SettingError says what does not fit."""
-        given: list[Any] = list(candidates) if isinstance(candidates, list | tuple) else [candidates]
-        listed = tuple(Candidate.of(item, place) for place, item in enumerate(given, 1))
+        policies: list[Any] = list(candidates) if isinstance(candidates, list | tuple) else [candidates]
+        listed = tuple(Candidate.of(item, place) for place, item in enumerate(policies, 1))
         if not listed:
             raise SettingError("there is no candidate; give at least one policy")
         names = [candidate.name for candidate in listed]
@@ -84,13 +84,13 @@ class Request:
             check_choice(word, CLAIMED_QUANTITIES, "claim")
         if "gain" not in what:
             raise SettingError("the gain is always among the claims; add 'gain'")
-        found, barred = _possible_scopes(problem, scopes, {name for candidate in listed for name in candidate.levels(problem)})
+        chosen, barred = _possible_scopes(problem, scopes, {name for candidate in listed for name in candidate.levels(problem)})
         variables = tuple(variable.name for variable in check_group_variables(problem, by))
         asked = scopes is not None
         check_choice(others, OTHER_LEVELS_ACT, "way in which other levels act")
         stated = None if incumbent is None else _stated_incumbent(incumbent)
         claims = tuple(dict.fromkeys(what))
-        return cls(problem, listed, found, delta, method, claims, fresh, asked, variables, barred, stated, others)
+        return cls(problem, listed, chosen, delta, method, claims, fresh, asked, variables, barred, stated, others)
 
     @property
     def comparator(self) -> Comparator:
@@ -148,22 +148,22 @@ class Request:
 
 def _stated_incumbent(incumbent: Policy | Candidate) -> Candidate:
     """Return a given incumbent with the columns that it reads."""
-    found = Candidate.of(incumbent)
-    return found if isinstance(incumbent, Candidate) else replace(found, name="the incumbent")
+    candidate = Candidate.of(incumbent)
+    return candidate if isinstance(incumbent, Candidate) else replace(candidate, name="the incumbent")
 
 
 def _possible_scopes(
-    problem: Problem, asked: Iterable[Iterable[str]] | None, levels: set[str]
+    problem: Problem, named: Iterable[Iterable[str]] | None, levels: set[str]
 ) -> tuple[tuple[Scope, ...], tuple[Scope, ...]]:
     """Return the scopes to certify, and those that cannot be because a level in them has no propensity.
 
-    Scopes that somebody asked for by name are all to be certified, or refused; so are all if no level has propensities.
+    Scopes that the user named are all to be certified, or refused; so are all if no level has propensities.
     """
     known = {name for name in levels if problem.level(name).propensity is not None}
-    if asked is not None or not known or known == levels:
-        return scopes_of(problem, asked, levels), ()
-    found = scopes_of(problem, None, known)
-    return found, tuple(scope for scope in scopes_of(problem, None, levels) if scope not in found)
+    if named is not None or not known or known == levels:
+        return scopes_of(problem, named, levels), ()
+    possible = scopes_of(problem, None, known)
+    return possible, tuple(scope for scope in scopes_of(problem, None, levels) if scope not in possible)
 
 
 def _fixed_tests(

@@ -43,7 +43,7 @@ def smoothing_slack(problem: Problem, scope: Sequence[str]) -> float | None:
 
 def unsmoothed_results(request: Request, levels: Sequence[LevelResult]) -> list[dict[str, Any]]:
     """Return for each result what holds of exact actions, as plain data; only for policies that are known to act in windows."""
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     problem = request.problem
     windowed = {item.name: frozenset(getattr(item.policy, "windowed", ())) for item in request.candidates}
     for level in levels:
@@ -51,7 +51,7 @@ def unsmoothed_results(request: Request, levels: Sequence[LevelResult]) -> list[
         if less is None or level.verdict == REFUSED or not set(level.scope) <= windowed[level.candidate]:
             continue
         worse = less if problem.reward.goal == "maximise" else -less
-        found.append(
+        results.append(
             {
                 "candidate": level.candidate,
                 "scope": list(level.scope),
@@ -60,7 +60,7 @@ def unsmoothed_results(request: Request, levels: Sequence[LevelResult]) -> list[
                 "value_lower": None if level.value_lower is None else level.value_lower - worse,
             }
         )
-    return found
+    return results
 
 
 FORESEEABLE = 30  # units from which it is said how many more it would take
@@ -70,9 +70,9 @@ THIN_UNITS = 20  # effective units below which it is not: a few large weights te
 IDENTICAL = "identical"  # the code of a candidate that does what its comparator does
 
 
-def identical_reason(request: Request, found: ScanResult, index: int, scope: Scope, comparator: str) -> str:
+def identical_reason(request: Request, scan: ScanResult, index: int, scope: Scope, comparator: str) -> str:
     """Return why a candidate that does what its comparator does is refused; empty if they differ on a certified decision."""
-    if found.agreements[index, scope].differs or not found.counts["certified_episodes"]:
+    if scan.agreements[index, scope].differs or not scan.counts["certified_episodes"]:
         return ""
     place = ", ".join(repr(name) for name in request.named(scope))
     return (
@@ -95,17 +95,17 @@ def moving_log_reason(request: Request, index: int, scope: Scope, several: Colle
 
 
 def level_result(
-    request: Request, found: ScanResult, index: int, scope: Scope, refusals: Sequence[Finding], several: Collection[str] = ()
+    request: Request, scan: ScanResult, index: int, scope: Scope, refusals: Sequence[Finding], several: Collection[str] = ()
 ) -> LevelResult:
     """Return the result of one candidate at one scope; refusals: findings that forbid a certificate at this scope.
 
     several: levels of which the audit says that several policies wrote the log.
     """
-    own = [item for item in found.evidence if (item.claim.candidate, item.claim.scope, item.claim.group) == (index, scope, None)]
+    own = [item for item in scan.evidence if (item.claim.candidate, item.claim.scope, item.claim.group) == (index, scope, None)]
     units = max((item.blend.count for item in own if item.blend is not None), default=0)
     delta = sum(item.claim.delta for item in own)
     comparator = describe_comparator(request.problem, request.comparator, scope, several)
-    reason = _refusal_reason(request, found, index, scope, refusals, several, comparator)
+    reason = _refusal_reason(request, scan, index, scope, refusals, several, comparator)
     if reason:
         return refused_result(request, index, scope, reason, delta, units)
     reward = next(item for item in own if item.claim.what == "gain")
@@ -116,8 +116,8 @@ def level_result(
     gain = next(test for test in tests if test.what == "gain")
     value = next((test for test in tests if test.what == "value"), None)
     guards = tuple(_guard(item, test) for item, test in zip(own, tests, strict=True) if test.what == "guard")
-    moments, measure = found.moments[index, scope], reward.claim.measure
-    effective = effective_units(found.balances[index, scope])
+    moments, measure = scan.moments[index, scope], reward.claim.measure
+    effective = effective_units(scan.balances[index, scope])
     why = _reason(gain, guards)
     certified = gain.certified and all(guard.verdict == CERTIFIED for guard in guards)
     needed = [test.units_needed for test in tests if test.what != "value" and not test.certified]
@@ -143,15 +143,15 @@ def level_result(
         guards=guards,
         path=path,
         tests=tuple(tests),
-        weights={**found.spreads[index, scope].plain(), "effective_units": _finite(effective)},
+        weights={**scan.spreads[index, scope].plain(), "effective_units": _finite(effective)},
         comparator=comparator,
         others=describe_other_levels(request.problem, request.comparator, scope),
         incumbent_value=incumbent_value,
         exploration=exploration,
         against=comparator_kind(request.comparator, scope, several),
         explored=differs_by_exploration(request.comparator, scope, several),
-        unreached=unreached_share(found, index, scope, request.comparator.compared(scope)),
-        sensitivity=find_sensitivity(request, found, [item for item in own if item.claim.what != "value"])
+        unreached=unreached_share(scan, index, scope, request.comparator.compared(scope)),
+        sensitivity=find_sensitivity(request, scan, [item for item in own if item.claim.what != "value"])
         if certified
         else Sensitivity(None, f"not certified: {why}"),
     )
@@ -159,7 +159,7 @@ def level_result(
 
 def _refusal_reason(
     request: Request,
-    found: ScanResult,
+    scan: ScanResult,
     index: int,
     scope: Scope,
     refusals: Sequence[Finding],
@@ -172,10 +172,10 @@ def _refusal_reason(
     moving = moving_log_reason(request, index, scope, several)
     if moving:
         return f"{moving} [{FOLLOWS_MOVING_LOG}]"
-    same = identical_reason(request, found, index, scope, comparator)
+    same = identical_reason(request, scan, index, scope, comparator)
     if same:
         return f"{same} [{IDENTICAL}]"
-    return _unbalanced_reason(request, found, index, scope) if weights_unbalanced(found.balances[index, scope]) else ""
+    return _unbalanced_reason(request, scan, index, scope) if weights_unbalanced(scan.balances[index, scope]) else ""
 
 
 def _exploration(request: Request, moments: UnitMoments, measure: Measure, scope: Scope) -> tuple[float | None, float | None]:
@@ -186,18 +186,18 @@ def _exploration(request: Request, moments: UnitMoments, measure: Measure, scope
     return _value_in_range(measure, moments.mean("incumbent")), _finite(measure.gain(over_log - moments.mean("gain")))
 
 
-def unreached_share(found: ScanResult, index: int, scope: Scope, wide: Scope) -> float:
+def unreached_share(scan: ScanResult, index: int, scope: Scope, wide: Scope) -> float:
     """Return the largest share of the incumbent's probability on actions that the log never takes, at any level compared."""
-    agreement = found.agreements[index, scope]
+    agreement = scan.agreements[index, scope]
     known = [agreement.share(level) for level in agreement.decisions]
-    return max([*known, *(ratios.missing for name, ratios in found.ratios.items() if name in wide)], default=0.0)
+    return max([*known, *(ratios.missing for name, ratios in scan.ratios.items() if name in wide)], default=0.0)
 
 
-def subgroup_results(request: Request, found: ScanResult, levels: Sequence[LevelResult]) -> list[dict[str, Any]]:
+def subgroup_results(request: Request, scan: ScanResult, levels: Sequence[LevelResult]) -> list[dict[str, Any]]:
     """Return the gains of subgroups as plain data, of those results that were not refused."""
     listed = []
     refused = {(level.candidate, level.scope) for level in levels if level.verdict == REFUSED}
-    for item in found.evidence:
+    for item in scan.evidence:
         claim = item.claim
         name, scope = request.candidates[claim.candidate].name, request.named(claim.scope)
         if claim.group is None or (name, scope) in refused:
@@ -274,8 +274,8 @@ def _path(item: ClaimEvidence) -> tuple[Station, ...]:
     return tuple(Station(blend.count, claim.measure.gain(blend.lower(claim.delta, low, high))) for blend in blends)
 
 
-def _unbalanced_reason(request: Request, found: ScanResult, index: int, scope: Scope) -> str:
-    candidate, mean = request.candidates[index], mean_weight(found.balances[index, scope])
+def _unbalanced_reason(request: Request, scan: ScanResult, index: int, scope: Scope) -> str:
+    candidate, mean = request.candidates[index], mean_weight(scan.balances[index, scope])
     columns = f" ({', '.join(candidate.columns)})" if candidate.columns else ""
     return (
         f"the weights of {candidate.name} at {', '.join(repr(name) for name in request.named(scope))} average {mean:.4g} beyond "

@@ -17,7 +17,7 @@ from aegis.problem import Problem
 
 SMALL_WEIGHT = 3.0  # a largest weight that capping would not lower by much
 EQUAL_WEIGHTS = 1e-9  # by which weights may differ from one
-NEGLIGIBLE_SHARE = 1e-9  # share of a gain that is as good as none of it
+NEGLIGIBLE_SHARE = 1e-9  # share of a gain that is negligible
 STEPPED_WORDS = "a stepped candidate (aegis learn --kind stepped), close to a stated incumbent,"
 INTERFERENCE = ("carry-over", "siblings-interfere", "episodes-interfere", "neighbours-interfere", "cluster-interferes")
 NOT_TESTED = ("rewards-not-compared", "episodes-not-compared")

@@ -106,10 +106,10 @@ def verify(
     )
     share = RiskShare.of(settings["delta"], settings.get("risk"))
     again = issue_certificate(source, request, LookTerms(ledger=False, share=share), now=content["created"])
-    found = again.to_json()
-    same_rows = _same_rows(content, found)
-    differences = [*_digests(content, found), *_policies(content, found, same_rows), *_results(content, found)]
-    notes = _notes(content, found, same_rows)
+    content_now = again.to_json()
+    same_rows = _same_rows(content, content_now)
+    differences = [*_digests(content, content_now), *_policies(content, content_now, same_rows), *_results(content, content_now)]
+    notes = _notes(content, content_now, same_rows)
     stated_version = content["versions"].get("aegis")
     if stated_version != __version__:
         notes.append(
@@ -128,30 +128,30 @@ def _check_looked_at(content: Mapping[str, Any]) -> None:
 def _named(candidates: Sequence[Candidate], stated: Sequence[Mapping[str, Any]]) -> list[Candidate]:
     """Return the candidates under the names they had: where a policy is kept now makes no difference."""
     known = zip(candidates, stated, strict=False)
-    found = [replace(candidate, name=item["name"], reference=item["reference"]) for candidate, item in known]
-    return [*found, *candidates[len(found) :]]
+    renamed = [replace(candidate, name=item["name"], reference=item["reference"]) for candidate, item in known]
+    return [*renamed, *candidates[len(renamed) :]]
 
 
-def _compare(what: str, stated: Any, found: Any, cause: bool = True) -> list[Discrepancy]:
+def _compare(what: str, stated: Any, now: Any, cause: bool = True) -> list[Discrepancy]:
     """Return a discrepancy if two things differ; long ones are cut short."""
-    if stated == found:
+    if stated == now:
         return []
-    short = [item if len(str(item)) <= 80 else f"{str(item)[:77]}..." for item in (stated, found)]
+    short = [item if len(str(item)) <= 80 else f"{str(item)[:77]}..." for item in (stated, now)]
     return [Discrepancy(what, short[0], short[1], cause)]
 
 
-def _digests(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Discrepancy]:
-    differences = _compare("the problem", stated["digests"]["problem"], found["digests"]["problem"])
-    if stated["digests"]["data"] == found["digests"]["data"]:
+def _digests(stated: Mapping[str, Any], current: Mapping[str, Any]) -> list[Discrepancy]:
+    differences = _compare("the problem", stated["digests"]["problem"], current["digests"]["problem"])
+    if stated["digests"]["data"] == current["digests"]["data"]:
         return differences
-    was, now = _files(stated), _files(found)
+    was, now = _files(stated), _files(current)
     if len(was) != len(now):
         return [*differences, Discrepancy("the log: number of files", len(was), len(now))]
     for before, after in zip(was, now, strict=True):
         if before["digest"] != after["digest"]:
             differences.append(Discrepancy(f"the log: {after['name']}", before["digest"], after["digest"]))
             differences += [Discrepancy(f"{after['name']}, {text}", None, None) for text in _rows(before, after)]
-    return differences or [Discrepancy("the log", stated["digests"]["data"], found["digests"]["data"])]
+    return differences or [Discrepancy("the log", stated["digests"]["data"], current["digests"]["data"])]
 
 
 def _files(content: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -171,52 +171,52 @@ def _rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     return changed_rows(was, now) or ["the same rows as far as they are read, written otherwise"]
 
 
-def _same_rows(stated: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+def _same_rows(stated: Mapping[str, Any], current: Mapping[str, Any]) -> bool:
     """Say whether the log holds the same rows as far as it is read: the same files, or others with the same checksums."""
-    if stated["digests"]["data"] == found["digests"]["data"]:
+    if stated["digests"]["data"] == current["digests"]["data"]:
         return True
-    was, now = _files(stated), _files(found)
+    was, now = _files(stated), _files(current)
     known = [file.get("rows") for file in (*was, *now)]
     return len(was) == len(now) and None not in known and known[: len(was)] == known[len(was) :]
 
 
-def _policies(stated: Mapping[str, Any], found: Mapping[str, Any], same_rows: bool) -> list[Discrepancy]:
+def _policies(stated: Mapping[str, Any], current: Mapping[str, Any], same_rows: bool) -> list[Discrepancy]:
     differences = []
-    for before, after in zip(stated["candidates"], found["candidates"], strict=False):
+    for before, after in zip(stated["candidates"], current["candidates"], strict=False):
         differences += _compare(f"the policy {before['name']}", before["digest"], after["digest"])
         was, now = before.get("behaviour") or {}, after.get("behaviour") or {}
         levels = [level for level in was if level in now and was[level] != now[level]]
         if levels and same_rows:  # on other rows every policy does something else
             what = f"the policy {before['name']} behaves differently at {', '.join(levels)}"
             differences.append(Discrepancy(what, {name: was[name] for name in levels}, {name: now[name] for name in levels}))
-    return differences + _compare("number of candidates", len(stated["candidates"]), len(found["candidates"]))
+    return differences + _compare("number of candidates", len(stated["candidates"]), len(current["candidates"]))
 
 
-def _notes(stated: Mapping[str, Any], found: Mapping[str, Any], same_rows: bool) -> list[str]:
+def _notes(stated: Mapping[str, Any], current: Mapping[str, Any], same_rows: bool) -> list[str]:
     """Return what is worth knowing though it is no difference: code in another file that does the same."""
     return [
         f"the file that the code of {before['name']} is in has changed; on the certified rows it behaves as it did"
-        for before, after in zip(stated["candidates"], found["candidates"], strict=False)
+        for before, after in zip(stated["candidates"], current["candidates"], strict=False)
         if before.get("code") != after.get("code") and same_rows and before.get("behaviour") == after.get("behaviour")
         if "code" in before
     ]
 
 
-def _results(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Discrepancy]:
+def _results(stated: Mapping[str, Any], current: Mapping[str, Any]) -> list[Discrepancy]:
     """Compare every number of the results, the sums of the sketches to the last bit, and name the first that differ."""
     differences: list[Discrepancy] = []
-    stated = {**stated, "settings": {"risk": found["settings"]["risk"], **stated["settings"]}}  # earlier versions lack it
+    stated = {**stated, "settings": {"risk": current["settings"]["risk"], **stated["settings"]}}  # earlier versions lack it
     for name in ("verdict", "summary", "splits", "counts", "settings", "assumptions", "blocking"):
-        differences += _compare(name, stated[name], found[name], cause=name == "settings")
+        differences += _compare(name, stated[name], current[name], cause=name == "settings")
     for name in ("unsmoothed", "subgroups"):
-        differences += _compare(name, stated["diagnostics"].get(name), found["diagnostics"].get(name), cause=False)
+        differences += _compare(name, stated["diagnostics"].get(name), current["diagnostics"].get(name), cause=False)
     # Findings about earlier looks come from the ledger, which is not read here.
-    was, now = ([item for item in content["findings"] if item.get("code") not in LOOK_CODES] for content in (stated, found))
+    was, now = ([item for item in content["findings"] if item.get("code") not in LOOK_CODES] for content in (stated, current))
     differences += _compare("findings", was, now, cause=False)
-    differences += _compare("number of scopes", len(stated["levels"]), len(found["levels"]), cause=False)
-    if len(stated["levels"]) != len(found["levels"]):
+    differences += _compare("number of scopes", len(stated["levels"]), len(current["levels"]), cause=False)
+    if len(stated["levels"]) != len(current["levels"]):
         return differences
-    for before, after in zip(stated["levels"], found["levels"], strict=True):
+    for before, after in zip(stated["levels"], current["levels"], strict=True):
         where = f"{before['candidate']} at {' + '.join(before['scope'])}"
         for key, value in before.items():
             differences += _compare(f"{where}: {key}", value, after.get(key), cause=False)

@@ -1,4 +1,4 @@
-"""Ope."""
+"""Off-policy evaluation: importance weights, a log seen through a candidate, and the values of units that every bound uses."""
 
 from aegis.ope.candidate_view import CandidateView, ParticlePolicy, views_in_pieces, with_least_weights
 from aegis.ope.cluster_units import ClusterUnits, unit_word

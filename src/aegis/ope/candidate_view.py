@@ -29,7 +29,7 @@ MOST_CELLS = 2**23  # particles x rows x actions held in memory at once
 class CandidateView:
     """Whole episodes, a candidate and models. It is itself a policy on its batch: the candidate, remembered.
 
-    Candidate and models are asked on what is known when a decision is taken (`Batch.before`): what came of it is none of theirs.
+    Candidate and models see what is known when a decision is taken (`Batch.before`). The outcome is hidden from them.
     """
 
     problem: Problem
@@ -88,13 +88,13 @@ class CandidateView:
             return None
         if "incumbent" not in self._against:
             self._against["incumbent"] = self._through(self.comparator.policy)
-        found = self._against["incumbent"]
+        incumbent = self._against["incumbent"]
         for level in self.comparator.levels & scope:
-            if level not in found._taken:
+            if level not in incumbent._taken:
                 known = self.batch.levels[level].mu_full is not None
-                full = path_full(found, level, found.batch) if known else None
-                self.comparator.check(level, self.batch, path_taken(found, level, found.batch), full)
-        return found
+                full = path_full(incumbent, level, incumbent.batch) if known else None
+                self.comparator.check(level, self.batch, path_taken(incumbent, level, incumbent.batch), full)
+        return incumbent
 
     def over_log(self) -> CandidateView:
         """Return the same candidate on the same episodes with the logger as its comparator."""
@@ -120,15 +120,15 @@ class CandidateView:
 
     def comparing(self, level: str) -> Array:
         """Return mu `[n, A]`, the comparator's whole distribution at a level."""
-        found = self.against(Scope(level))
-        return self.logging(level) if found is None else path_full(found, level, found.batch)
+        incumbent = self.against(Scope(level))
+        return self.logging(level) if incumbent is None else path_full(incumbent, level, incumbent.batch)
 
     def logging(self, level: str) -> Array:
         """Return nu `[n, A]`, the whole logging distribution of a level; SettingError if the log does not have it."""
-        found = self.batch.levels[level].mu_full
-        if found is None:
+        nu = self.batch.levels[level].mu_full
+        if nu is None:
             raise SettingError(f"level '{level}': the log holds the probability of the action taken only")
-        return found
+        return nu
 
     @property
     def level(self) -> str | None:
@@ -136,7 +136,7 @@ class CandidateView:
         return reward_level(self.problem)
 
     def carrier(self, scope: Scope) -> str | None:
-        """Return the level of the nodes whose weights are told apart; None stands for the episodes.
+        """Return the level of the nodes that have weights of their own; None stands for the episodes.
 
         The weight of a reward is that of its last in-scope decision where nothing carries over and every row has a reward;
         otherwise every node that carries a reward has its own.
@@ -150,18 +150,18 @@ class CandidateView:
         if scope not in self._weights:
             level = self.carrier(scope)
             own = level == self.level
-            found = (
+            weights = (
                 reward_weights(self.problem, self, self.batch, scope, level)
                 if own
                 else scope_path_weights(self, self.batch, scope)
             )
-            self._weights[scope] = found
+            self._weights[scope] = weights
         return self._weights[scope]
 
     def node_weights(self, scope: Scope) -> Array:
         """Return the weight `[m]` of every node that carries a reward."""
-        found, start, stop = self.carrier_weights(scope), self.carrier(scope), self.level
-        return found if start is None or stop is None else broadcast_down(self.batch, found, start, stop)
+        weights, start, stop = self.carrier_weights(scope), self.carrier(scope), self.level
+        return weights if start is None or stop is None else broadcast_down(self.batch, weights, start, stop)
 
     def unit_weights(self, scope: Scope) -> Array:
         """Return the nested mean `[E]` of the weights of each episode."""
@@ -177,8 +177,8 @@ class CandidateView:
         """Return the nested mean of the measure below each node of a level at or above the rewards; computed once."""
         key = (measure.column, level)
         if key not in self._below:
-            found = self.observed(measure)
-            self._below[key] = found if level == self.level else self.raised(found, self.level, level)
+            values = self.observed(measure)
+            self._below[key] = values if level == self.level else self.raised(values, self.level, level)
         return self._below[key]
 
     def observed(self, measure: Measure) -> Observed:
@@ -186,20 +186,20 @@ class CandidateView:
         if measure.column not in self._observed:
             rows = reward_rows(self.problem, self.batch, self.level)
             if measure.guard and rows is not None:
-                found = self.raised(observe(measure, self.batch), self.problem.innermost.name, self.level)
+                values = self.raised(observe(measure, self.batch), self.problem.innermost.name, self.level)
             else:
-                found = observe(measure, self.batch, rows)
-            self._observed[measure.column] = found
+                values = observe(measure, self.batch, rows)
+            self._observed[measure.column] = values
         return self._observed[measure.column]
 
     def subtree(self, measure: Measure, level: str) -> Observed:
         """Return the nested mean of the measure below each decision of `level`, with its worst and best cases, `[n]`."""
         return self.raised(self.observed(measure), self.level or next(iter(self.batch.levels)), level)
 
-    def raised(self, found: Observed, start: str | None, stop: str | None) -> Observed:
+    def raised(self, values: Observed, start: str | None, stop: str | None) -> Observed:
         """Return nested means of a measure at the decisions of `start` for those of `stop`, or for episodes if it is None."""
-        low = self._means(found.low, start, stop)
-        return Observed(low, low if found.high is found.low else self._means(found.high, start, stop))
+        low = self._means(values.low, start, stop)
+        return Observed(low, low if values.high is values.low else self._means(values.high, start, stop))
 
     def _means(self, values: Array, start: str | None, stop: str | None) -> Array:
         """Return nested means of values at the decisions of `start` for those of `stop`; None stands for the episodes."""
@@ -295,8 +295,8 @@ def with_least_weights(view: CandidateView, factors: Mapping[str, float]) -> Can
 
 def _largest_propensity(problem: Problem, level: str, table: LevelTable, factor: float) -> Array:
     """Return the largest propensity `[n]` that is possible within a factor."""
-    found = factor * table.mu_taken
-    return found if problem.level(level).actions.continuous else np.minimum(1.0, found)
+    largest = factor * table.mu_taken
+    return largest if problem.level(level).actions.continuous else np.minimum(1.0, largest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,8 @@ def unearned_values(view: CandidateView, scope: Scope, measure: Measure) -> Arra
 def comparator_values(view: CandidateView, scope: Scope, measure: Measure) -> Array:
     """Return `[E]`: an estimate of what the comparator earns, `u r`; what the units earned where that is the logger."""
     _, wide = view.compared(scope)
-    found = view.against(wide)
-    return legacy_values(view, measure) if found is None else plain_values(found, wide, measure)
+    incumbent = view.against(wide)
+    return legacy_values(view, measure) if incumbent is None else plain_values(incumbent, wide, measure)
 
 
 def legacy_values(view: CandidateView, measure: Measure) -> Array:
@@ -91,8 +91,8 @@ def legacy_values(view: CandidateView, measure: Measure) -> Array:
 
 def _ratios(view: CandidateView, scope: Scope) -> Array:
     """Return u `[n]` at the nodes of the carrier of a scope; 1 where the comparator is the logger."""
-    found = view.against(scope)
-    return np.ones(1) if found is None else found.carrier_weights(scope)
+    incumbent = view.against(scope)
+    return np.ones(1) if incumbent is None else incumbent.carrier_weights(scope)
 
 
 # The estimates of a scope.
@@ -108,7 +108,7 @@ def episode_estimates(view: CandidateView, scope: Scope, measure: Measure, robus
     """
     legacy = legacy_values(view, measure)
     deployed, wide = view.compared(scope)
-    found = view.against(wide)
+    compared = view.against(wide)
     if robust and wide == scope:
         over_log = view.over_log()
         if len(scope) == 1:
@@ -116,14 +116,14 @@ def episode_estimates(view: CandidateView, scope: Scope, measure: Measure, robus
         else:
             gain = nested_gains(over_log, scope, measure, ESTIMATE_CUT)
         value = legacy + gain
-        if found is None:
+        if compared is None:
             return np.column_stack([gain, value, legacy, legacy])
-        incumbent = 1.0 - nested_shortfalls(found, scope, measure, ESTIMATE_CUT)
+        incumbent = 1.0 - nested_shortfalls(compared, scope, measure, ESTIMATE_CUT)
         gain = _where_missing(view, measure, lambda: nested_gains(view, scope, measure, ESTIMATE_CUT), value - incumbent)
         return np.column_stack([gain, value, legacy, incumbent])
     value = plain_values(deployed, wide, measure)
-    if found is not None and (sides or view.comparator.ratio(wide) is None):
-        gain, incumbent = both_sides(view, scope, measure) - 1.0, 1.0 - unearned_values(found, wide, measure)
+    if compared is not None and (sides or view.comparator.ratio(wide) is None):
+        gain, incumbent = both_sides(view, scope, measure) - 1.0, 1.0 - unearned_values(compared, wide, measure)
     else:
         gain, incumbent = plain_gains(view, scope, measure), comparator_values(view, scope, measure)
     return np.column_stack([gain, value, legacy, incumbent])
