@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 from small_logs import better_policy, make_table, problem_text, replaced, source_of
-from test_formulas import BETS, CASES, Setting
+from test_doubly_robust import BETS, CASES, Setting
 
 from aegis.certificate import Candidate, Certificate, Reach, certify, gain_parts, stated_problem, verify
 from aegis.errors import ProblemError
