@@ -191,10 +191,24 @@ class LearnedPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A policy with its name, the columns of the log it reads, its record and the reward model that was learned with it.
+    """A policy that may be handed control, and where it comes from.
 
-    record: what `learn` wrote beside the policy; empty for a policy from elsewhere, which is taken to be fixed beforehand.
-    frozen: its tests, if they were fixed with it; None: they are fixed when a certificate is asked for.
+    Parameters
+    ----------
+    policy
+        The policy.
+    name
+        Its name in certificates.
+    reference
+        The folder, columns or function that it was made from.
+    columns
+        The columns of the log that it reads.
+    record
+        What `learn` wrote beside the policy. It is empty for a policy from elsewhere, which is taken to be fixed beforehand.
+    rewards
+        The reward model that was learned with it.
+    frozen
+        Its tests, if they were fixed with it; None: they are fixed when a certificate is requested.
     """
 
     policy: Policy

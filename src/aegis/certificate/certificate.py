@@ -219,7 +219,23 @@ _DOCUMENT = TypeAdapter(Certificate)
 
 
 def load_certificate(path: str | Path) -> dict[str, Any]:
-    """Return a stored certificate; InputError if it is not one, is newer, or was changed after it was written."""
+    """Read a stored certificate.
+
+    Parameters
+    ----------
+    path
+        The file that `Certificate.save` or `aegis certify --out` wrote.
+
+    Returns
+    -------
+    dict
+        The JSON document.
+
+    Raises
+    ------
+    InputError
+        The file is no certificate, has another format, or was changed after it was written.
+    """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -246,7 +262,13 @@ def check_sealed(content: Any, where: str = "certificate") -> None:
 
 
 def certificate_schema() -> dict[str, Any]:
-    """Return the schema (JSON Schema, draft 2020-12) of what `Certificate.to_json` writes."""
+    """Return the schema of a certificate.
+
+    Returns
+    -------
+    dict
+        JSON Schema, draft 2020-12, of what `Certificate.to_json` writes.
+    """
     schema = _bare_schema(_DOCUMENT.json_schema(mode="serialization"))
     definitions = schema.pop("$defs")
     schema["properties"] |= {

@@ -60,18 +60,52 @@ def certify(
     incumbent: Policy | Candidate | None = None,
     others: str = "log",
 ) -> Certificate:
-    """Return a certificate for one or several candidates that were fixed beforehand: policies, or what `learn` returned.
+    """Certify candidates that were fixed beforehand: policies, or what `learn` returned.
 
-    scopes: level names of each scope; all scopes if None. delta: the risk of all statements on these data together: it is shared
-    by all requests that were registered on them (`register`), and within a request by all claims. method: auto, water-filled,
-    robust or plain. what: 'gain', or 'gain' and 'value'. fresh: learned candidates have not seen this log, so that all of it
-    may be certified. by: contexts of the outermost level whose groups are looked at too. fixed_before: a written declaration that
-    the request was fixed before any result on these data, needed if it was not registered before the first one. ledger: its
-    folder; None for the user's own; False for none, as in a study by simulation. report: called with the episodes read so far.
-    engine, workers: so many processes of this machine read a long log (None: one for each core), or 'dask' for a cluster of this
-    machine, or 'dask://host:port'; the numbers are the same. incumbent: who acts if nothing is handed over, in the place of what
-    the problem states; gains are over it. others: levels outside a scope act as in the 'log', or as the 'incumbent'. The verdict
-    is certified, not yet or refused; bad input raises InputError.
+    Parameters
+    ----------
+    source
+        The log, with its problem.
+    candidates
+        One or several. Their claims share the risk.
+    scopes
+        The level names of each scope; all scopes if None.
+    delta
+        The risk of all statements on these data together. Requests that were registered on them (`register`) share it.
+    method
+        auto, water-filled, robust or plain.
+    what
+        'gain', or 'gain' and 'value'.
+    fresh
+        Learned candidates have not seen this log, so that all of it may be certified.
+    by
+        Contexts of the outermost level whose groups get claims of their own.
+    fixed_before
+        A written declaration that the request was fixed before any result on these data. It is needed if the request was not
+        registered before the first one.
+    ledger
+        The folder of the ledger; None for the user's own; False for none, as in a study by simulation.
+    report
+        Called with the number of episodes read so far.
+    now
+        The time that the certificate states; None for the present.
+    engine, workers
+        'local' with so many processes (None: one for each core), 'dask' for a cluster of this machine, or 'dask://host:port'.
+        The numbers are the same.
+    incumbent
+        The policy that acts if nothing is handed over, in the place of the one that the problem states. Gains are over it.
+    others
+        Levels outside a scope act as in the 'log', or as the 'incumbent'.
+
+    Returns
+    -------
+    Certificate
+        Its verdict is certified, not yet or refused.
+
+    Raises
+    ------
+    InputError
+        The log, a candidate or a setting is wrong.
     """
     request = Request.of(source.problem, candidates, scopes, delta, method, what, fresh, by, incumbent, others)
     terms = LookTerms(ledger, fixed_before=check_declaration(fixed_before))

@@ -85,10 +85,30 @@ def stated_problem(content: Mapping[str, Any], source: str = CERTIFICATE_KIND) -
 def verify(
     content: Mapping[str, Any], source: Source, candidates: Sequence[Candidate], incumbent: Candidate | None = None
 ) -> Verification:
-    """Recompute a stored certificate (`load_certificate`) on a log with the candidates it speaks of, in their order.
+    """Recompute a stored certificate and list what differs.
 
-    incumbent: the one that was given as a policy, if one was. Nothing is written into a ledger: to compute the same again, at the
-    risk that it was tested at, is not another look.
+    Nothing is written into a ledger: to compute the same again, at the risk that it was tested at, is not another look.
+
+    Parameters
+    ----------
+    content
+        The certificate, as `load_certificate` returns it.
+    source
+        The log.
+    candidates
+        The candidates that the certificate is about, in their order.
+    incumbent
+        The incumbent, if it was stated as a policy.
+
+    Returns
+    -------
+    Verification
+        The differences, and notes on what cannot be compared.
+
+    Raises
+    ------
+    RefusedError
+        The ledger refused the request, so that there are no numbers to verify.
     """
     _check_looked_at(content)
     settings = content["settings"]
