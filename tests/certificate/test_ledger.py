@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from small_logs import better, better_policy, make_table, problem_of, replaced, saved, source_of, worse_policy
 
 from aegis.certificate import Candidate, Ledger, certify, ledger_folder, scan, verify
-from aegis.certificate.ledger import request_key, summarise_looks
+from aegis.certificate.ledger import USUAL_RISK, LookRecord, request_key, summarise_looks
 from aegis.errors import InputError, OutputError
 from aegis.files import LOCK, json_digest
 from aegis.logs import Source
@@ -33,30 +33,34 @@ def book(folder: Path) -> Ledger:
     return Ledger.of("d" * 64, folder)
 
 
+def open_look(ledger: Ledger, declared: dict[str, Any], when: str) -> list[LookRecord]:
+    return ledger.add(lambda _: LookRecord(request_key(declared), when, dict(declared)))
+
+
 def test_a_look_is_written_before_and_gets_its_verdict_after(tmp_path: Path) -> None:
     ledger = book(tmp_path)
-    assert ledger.looks() == [] and ledger.open(DECLARED, "monday") == []
+    assert ledger.looks() == [] and open_look(ledger, DECLARED, "monday") == []
     (look,) = ledger.looks()
     assert (look.when, look.verdict, look.declared) == ("monday", None, DECLARED)
     ledger.close(DECLARED, "monday", "certified")
     assert ledger.looks()[0].verdict == "certified"
-    (earlier,) = ledger.open(OTHER, "tuesday")
+    (earlier,) = open_look(ledger, OTHER, "tuesday")
     assert earlier.verdict == "certified"
     assert len(json.loads(ledger.path.read_text())["looks"]) == 2
 
 
 def test_a_repeated_look_is_told_from_another_one(tmp_path: Path) -> None:
     ledger = book(tmp_path)
-    ledger.open(DECLARED, "monday")
-    found = summarise_looks(ledger.open(DECLARED, "tuesday"), DECLARED, ledger)
+    open_look(ledger, DECLARED, "monday")
+    found = summarise_looks(open_look(ledger, DECLARED, "tuesday"), DECLARED, ledger)
     assert found["number"] == 1 and [look["same"] for look in found["earlier"]] == [True]
-    found = summarise_looks(ledger.open(OTHER, "wednesday"), OTHER, ledger)
+    found = summarise_looks(open_look(ledger, OTHER, "wednesday"), OTHER, ledger)
     assert found["number"] == 2 and [look["same"] for look in found["earlier"]] == [False, False]
     assert found["ledger"] == str(ledger.path)
 
 
 def test_data_have_ledgers_of_their_own(tmp_path: Path) -> None:
-    Ledger.of("a" * 64, tmp_path).open(DECLARED, "monday")
+    open_look(Ledger.of("a" * 64, tmp_path), DECLARED, "monday")
     assert Ledger.of("b" * 64, tmp_path).looks() == []
 
 
@@ -83,18 +87,18 @@ def test_other_files_in_the_folder_are_no_looks_and_a_ledger_under_another_name_
     (tmp_path / "cut.json").write_text('{"looks": [', encoding="utf-8")
     assert [look.damaged for look in ledger.sharing()] == [f"{tmp_path / 'cut.json'}, line 1"]
     ledger.path.write_text('{"looks": {"number": 1}}', encoding="utf-8")
-    assert [look.damaged for look in ledger.looks()] == [f"{ledger.path}, line 1"]
+    assert [look.damaged for look in ledger.looks()] == [f"{ledger.path}, which is no list of looks"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"looks": [1]}', '{"looks": [{"key": "k"}]}', '{"others": []}', "\xff"])
 def test_a_damaged_ledger_counts_as_a_look_and_stops_nobody(tmp_path: Path, text: str) -> None:
     ledger = book(tmp_path)
-    ledger.open(DECLARED, "monday")
+    open_look(ledger, DECLARED, "monday")
     ledger.path.write_bytes(text.encode("latin-1"))
     for number, when in enumerate(("tuesday", "wednesday")):
-        earlier = ledger.open(OTHER, when)
+        earlier = open_look(ledger, OTHER, when)
         damaged = [look for look in earlier if look.damaged]
-        assert len(damaged) == 1 and damaged[0].damaged == f"{ledger.path}, line 1" and len(earlier) == 1 + number
+        assert len(damaged) == 1 and damaged[0].damaged.startswith(f"{ledger.path}, ") and len(earlier) == 1 + number
         ledger.close(OTHER, when, "not yet")
     assert summarise_looks(ledger.looks(), DECLARED, ledger)["number"] == 3  # this one, the other one, and what cannot be read
     assert ledger.path.read_bytes() == text.encode("latin-1")  # nothing is mended in silence
@@ -105,30 +109,37 @@ def test_a_damaged_ledger_counts_as_a_look_and_stops_nobody(tmp_path: Path, text
 def three_looks(folder: Path) -> tuple[Ledger, list[str]]:
     ledger = book(folder)
     for when in ("monday", "tuesday", "wednesday"):
-        ledger.open({**DECLARED, "delta": len(when) / 100}, when)
+        open_look(ledger, {**DECLARED, "delta": len(when) / 100}, when)
     return ledger, ledger.path.read_text().splitlines()
 
 
-@pytest.mark.parametrize("how", ["broken", "renamed", "cut", "byte"])
-def test_the_damaged_line_is_named_and_all_other_looks_still_count(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("how", ["broken", "cut", "byte"])
+def test_a_file_that_cannot_be_read_spends_at_least_the_risk_of_all_its_looks(tmp_path: Path, how: str) -> None:
     ledger, lines = three_looks(tmp_path)
-    (place,) = [number for number, line in enumerate(lines) if '"when": "tuesday"' in line]
-    expected = {"broken": place + 1, "renamed": place - 1, "byte": place + 1}
+    spent = sum(look.risk for look in ledger.looks())
+    (place,) = [number for number, line in enumerate(lines) if '"when": "wednesday"' in line]
+    text = "\n".join(lines)
     if how == "broken":
-        lines[place] = lines[place].replace(":", "=")
-    elif how == "renamed":
-        lines[place] = lines[place].replace("when", "wen")
+        text = text.replace('"when": "wednesday"', '"when"= "wednesday"')
     elif how == "byte":
-        lines[place] = lines[place].replace("tuesday", "tues\udcffday")
+        text = text.replace("tuesday", "tues\udcffday")
     else:
-        lines = lines[: place + 1]
-        expected["cut"] = place + 1
-    ledger.path.write_bytes("\n".join(lines).encode("utf-8", errors="surrogateescape"))
-    found = ledger.looks()
-    (damaged,) = [look for look in found if look.damaged]
-    readable = [look.when for look in found if not look.damaged and "\ufffd" not in look.when]
-    assert readable == (["monday"] if how == "cut" else ["monday", "wednesday"])
-    assert damaged.damaged == f"{ledger.path}, line {expected[how]}" or (how == "cut" and "line" in damaged.damaged)
+        text = "\n".join(lines[: place + 1])
+    ledger.path.write_bytes(text.encode("utf-8", errors="surrogateescape"))
+    (damaged,) = ledger.looks()
+    assert damaged.damaged.startswith(f"{ledger.path}, ") and damaged.statement
+    lost = 0.09 - USUAL_RISK if how == "cut" else 0.0  # what is cut off counts at the usual risk
+    assert damaged.risk >= spent - lost > USUAL_RISK
+    if how == "broken":
+        assert damaged.damaged == f"{ledger.path}, line {place + 1}"
+
+
+def test_a_look_that_lacks_a_field_is_named_and_the_others_still_count(tmp_path: Path) -> None:
+    ledger, _ = three_looks(tmp_path)
+    ledger.path.write_text(ledger.path.read_text().replace('"when": "tuesday"', '"wen": "tuesday"'))
+    looks = ledger.looks()
+    assert [look.when for look in looks if not look.damaged] == ["monday", "wednesday"]
+    assert [(look.damaged, look.risk) for look in looks if look.damaged] == [(f"{ledger.path}, look 2", 0.07)]
 
 
 def test_what_is_damaged_counts_at_all_data_and_a_restored_file_brings_all_looks_back(tmp_path: Path) -> None:
@@ -137,16 +148,17 @@ def test_what_is_damaged_counts_at_all_data_and_a_restored_file_brings_all_looks
     ledger.path.write_text("\n".join(lines[:-8]))
     other = Ledger.of("e" * 64, tmp_path)
     (look,) = other.sharing()
-    assert look.part and look.damaged and summarise_looks([look], OTHER, other)["number"] == 2
-    ledger.path.write_text("\n".join(lines[3:-8]))  # nor can it be read which data it is about: all that is there counts
-    assert {look.when for look in other.sharing() if not look.damaged} == {"monday", "tuesday"}
+    assert look.part and look.damaged and look.elsewhere and summarise_looks([look], OTHER, other)["number"] == 2
+    ledger.path.write_text("\n".join(lines[3:-8]))  # nor can it be read which data it is about: it counts as a result on all
+    (look,) = other.sharing()
+    assert look.damaged and look.statement
     ledger.path.write_text("\n".join(lines[:-8]))
-    ledger.open(OTHER, "thursday")
+    open_look(ledger, OTHER, "thursday")
     assert len(other.sharing()) == 1
     ledger.path.write_bytes(whole)
     assert [look.when for look in ledger.looks()] == ["monday", "tuesday", "wednesday", "thursday"]
     assert other.sharing() == []
-    ledger.open(OTHER, "friday")
+    open_look(ledger, OTHER, "friday")
     assert len(ledger.looks()) == 5
 
 
@@ -277,7 +289,7 @@ def test_a_policy_without_a_digest_is_never_the_same(tmp_path: Path) -> None:
 def test_code_that_behaves_otherwise_is_not_the_same(tmp_path: Path) -> None:
     ledger = book(tmp_path)
     for when, sums in (("monday", "1"), ("tuesday", "2")):
-        earlier = ledger.open(DECLARED, when)
+        earlier = open_look(ledger, DECLARED, when)
         ledger.close(DECLARED, when, "not yet", {"a": {"dose": sums}})
     (look,) = earlier
     assert look.behaviour == {"a": {"dose": "1"}}
@@ -309,7 +321,7 @@ def test_a_ledger_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     ledger.path.parent.mkdir(exist_ok=True)
     old = {"key": json_digest(DECLARED), "when": "monday", "declared": DECLARED, "verdict": "not yet"}
     ledger.path.write_text(json.dumps({"looks": [old]}))
-    (look,) = ledger.open(DECLARED, "tuesday")
+    (look,) = open_look(ledger, DECLARED, "tuesday")
     assert look.same(request_key({**DECLARED, "delta": 0.1}), {})  # the risk is not part of what a request is known by
     assert not look.same(request_key(OTHER), {}) and look.risk == 0.05
     assert len(ledger.looks()) == 2
@@ -345,11 +357,11 @@ def test_a_look_at_the_same_data_written_in_another_file_is_the_same_data(tmp_pa
 
 SCRIPT = """
 import sys
-from aegis.certificate.ledger import Ledger
+from aegis.certificate.ledger import Ledger, LookRecord, request_key
 for k in range(3):
     declared = {"candidates": [{"name": sys.argv[2]}], "k": k}
     ledger = Ledger.of("d" * 64, sys.argv[1])
-    ledger.open(declared, str(k))
+    ledger.add(lambda _: LookRecord(request_key(declared), str(k), declared))
     ledger.close(declared, str(k), "not yet")
 """
 
@@ -361,7 +373,7 @@ def test_two_processes_lose_no_look(tmp_path: Path) -> None:
     mine, number = book(tmp_path), 0
     while other.poll() is None or number < 3:  # as long as the other one is at it
         declared = {"candidates": [{"name": "mine"}], "k": number}
-        mine.open(declared, str(number))
+        open_look(mine, declared, str(number))
         mine.close(declared, str(number), "not yet")
         number += 1
         time.sleep(0.02)
@@ -385,4 +397,4 @@ def test_a_folder_that_stays_locked_is_told(tmp_path: Path, monkeypatch: pytest.
     with (tmp_path / LOCK).open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(OutputError, match="another process is writing"):
-            book(tmp_path).open(DECLARED, "monday")
+            open_look(book(tmp_path), DECLARED, "monday")

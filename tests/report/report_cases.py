@@ -33,20 +33,23 @@ def certified(**changes: Any) -> Certificate:
     outer = level(("recipe",), "not yet", estimate=0.61, value_lower=None)
     both = level(("recipe", "dose"), "not yet", gain_lower=-2.7182, estimate=2.6, further_units=None, path=path(-2.7182, 812))
     base = Certificate(
-        verdict_of(
+        verdict=verdict_of(
             best,
             "Certified: with probability at least 95 %, policy at 'dose' earns at least 1.234 EUR more per decision than the "
             "legacy (estimate 2.05 EUR), on 812 episodes.",
             "Hand 'dose' over to policy, exactly as it was certified, and go on logging propensities.",
         ),
-        (outer, best, both),
-        (NOTE, WARNING),
-        ASSUMPTIONS,
-        "The weights at 'recipe' slow things down most: the effective sample is 4.1 % of its decisions, the largest weight 87.",
-        {"episodes": 1650, "certified_episodes": 812, "prior_episodes": 838, "waiting_episodes": 0, "rows": 16500},
-        ({"name": "policy", "digest": "9f" * 16, "kind": "greedy", "caps": {"recipe": None, "dose": 2.0}, "columns": []},),
-        ({"kind": "hash", "key": "aegis", "fraction": 0.5},),
-        {
+        levels=(outer, best, both),
+        findings=(NOTE, WARNING),
+        assumptions=ASSUMPTIONS,
+        blocking="The weights at 'recipe' slow things down most: the effective sample is 4.1 % of its decisions, the largest "
+        "weight 87.",
+        counts={"episodes": 1650, "certified_episodes": 812, "prior_episodes": 838, "waiting_episodes": 0, "rows": 16500},
+        candidates=(
+            {"name": "policy", "digest": "9f" * 16, "kind": "greedy", "caps": {"recipe": None, "dose": 2.0}, "columns": []},
+        ),
+        splits=({"kind": "hash", "key": "aegis", "fraction": 0.5},),
+        looks={
             "number": 2,
             "earlier": [
                 {
@@ -66,18 +69,18 @@ def certified(**changes: Any) -> Certificate:
             ],
             "ledger": "looks/ab12.json",
         },
-        {
+        settings={
             "delta": DELTA,
             "method": "auto",
             "what": ["gain", "value"],
             "fresh": False,
             "risk": {"asked": 2 * DELTA, "requests": 2, "sum": 2 * DELTA, "looks": False, "fixed_before": ""},
         },
-        {"data": "c0ffee" * 8, "files": {"log.parquet": "beef" * 8}, "problem": "dead" * 8},
-        PROBLEM,
-        diagnostics(),
-        {"aegis": "0.1.0", "numpy": "2.4.6", "python": "3.11.7"},
-        "2026-11-16T02:30:00+00:00",
+        digests={"data": "c0ffee" * 8, "files": {"log.parquet": "beef" * 8}, "problem": "dead" * 8},
+        problem=PROBLEM,
+        diagnostics=diagnostics(),
+        versions={"aegis": "0.1.0", "numpy": "2.4.6", "python": "3.11.7"},
+        created="2026-11-16T02:30:00+00:00",
     )
     return dataclasses.replace(base, **changes)
 
@@ -194,7 +197,18 @@ def several() -> Certificate:
 def bare(verdict: str = "refused") -> Certificate:
     """Return a certificate without any number that may be missing."""
     nothing = Verdict(
-        verdict, "There is nothing to certify.", None, (), None, None, "", 0, "episodes", DELTA, None, "See the findings."
+        verdict=verdict,
+        sentence="There is nothing to certify.",
+        candidate=None,
+        scope=(),
+        gain_lower=None,
+        estimate=None,
+        unit="",
+        units=0,
+        unit_word="episodes",
+        delta=DELTA,
+        further_units=None,
+        next_step="See the findings.",
     )
     empty: Mapping[str, Any] = {}
     blank = level(
@@ -249,7 +263,20 @@ def hostile(text: str = "<b onload=\"x('&')\">") -> Certificate:
         "differs": [{**difference(text, text), "actions": [text] * 5, "bins": [{"variable": text, "label": text}]}],
         "subgroups": [{**subgroup(text, 0.1, 0.2, text, scope), "candidate": text, "variable": text}],
     }
-    found = Verdict("certified", text, text, scope, 1.2, 2.0, text, 812, text, DELTA, None, text)
+    found = Verdict(
+        verdict="certified",
+        sentence=text,
+        candidate=text,
+        scope=scope,
+        gain_lower=1.2,
+        estimate=2.0,
+        unit=text,
+        units=812,
+        unit_word=text,
+        delta=DELTA,
+        further_units=None,
+        next_step=text,
+    )
     finding = {
         "code": text,
         "severity": text,
@@ -261,21 +288,21 @@ def hostile(text: str = "<b onload=\"x('&')\">") -> Certificate:
     }
     look = {"when": text, "candidates": [{"name": text}], "verdict": text, "same": False}
     return Certificate(
-        found,
-        (best, level((text,), "not yet", candidate="another")),
-        (finding,),
-        (Assumption(text, text, text),),
-        text,
-        {text: 1},
-        ({"name": text, "caps": {text: [text]}},),
-        ({"key": text},),
-        {"number": 2, "earlier": [look], "ledger": text},
-        {text: text},
-        {"files": {text: text}},
-        problem,
-        changed,
-        {text: text},
-        text,
+        verdict=found,
+        levels=(best, level((text,), "not yet", candidate="another")),
+        findings=(finding,),
+        assumptions=(Assumption(text, text, text),),
+        blocking=text,
+        counts={text: 1},
+        candidates=({"name": text, "caps": {text: [text]}},),
+        splits=({"key": text},),
+        looks={"number": 2, "earlier": [look], "ledger": text},
+        settings={text: text},
+        digests={"files": {text: text}},
+        problem=problem,
+        diagnostics=changed,
+        versions={text: text},
+        created=text,
     )
 
 

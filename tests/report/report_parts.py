@@ -59,7 +59,20 @@ def path(last: float, units: int, slope: float = 60.0) -> tuple[Station, ...]:
 
 def stored_test(lower: float | None, certified: bool, what: str = "gain", column: str = "margin", units: int = 812) -> Test:
     """Return one stored test."""
-    return Test(what, column, ("water-filled",), 0.00625, 0.0, lower, certified, units, None, (3,), (("123", None),), ("ab12",))
+    return Test(
+        what=what,
+        column=column,
+        method=("water-filled",),
+        delta=0.00625,
+        margin_scaled=0.0,
+        lower_scaled=lower,
+        certified=certified,
+        units=units,
+        units_needed=None,
+        centres=(3,),
+        sums=(("123", None),),
+        grids=("ab12",),
+    )
 
 
 def level(scope: tuple[str, ...], verdict: str = "certified", **changes: Any) -> LevelResult:
@@ -67,24 +80,24 @@ def level(scope: tuple[str, ...], verdict: str = "certified", **changes: Any) ->
     good = verdict == "certified"
     lower = 1.23456 if good else -0.31415
     base = LevelResult(
-        "policy",
-        scope,
-        verdict,
-        "the gain is certified" if good else "the gain is not certified to exceed the margin yet",
-        0.0125,
-        0.0,
-        lower,
-        2.05,
-        0.2125,
-        11.907,
-        13.456,
-        11.406,
-        812,
-        None if good else 1340,
-        "water-filled",
-        (),
-        path(lower, 812),
-        (stored_test(lower / 40, good), stored_test(0.297, True, "value")),
+        candidate="policy",
+        scope=scope,
+        verdict=verdict,
+        reason="the gain is certified" if good else "the gain is not certified to exceed the margin yet",
+        delta=0.0125,
+        margin=0.0,
+        gain_lower=lower,
+        estimate=2.05,
+        estimate_error=0.2125,
+        value_lower=11.907,
+        value_estimate=13.456,
+        legacy_value=11.406,
+        units=812,
+        further_units=None if good else 1340,
+        method="water-filled",
+        guards=(),
+        path=path(lower, 812),
+        tests=(stored_test(lower / 40, good), stored_test(0.297, True, "value")),
     )
     return dataclasses.replace(base, **changes)
 
@@ -166,16 +179,16 @@ def verdict_of(result: LevelResult, sentence: str, step: str) -> Verdict:
     """Return the verdict that speaks of a result."""
     bare = result.verdict == "refused"
     return Verdict(
-        result.verdict,
-        sentence,
-        result.candidate,
-        result.scope,
-        None if bare else result.gain_lower,
-        None if bare else result.estimate,
-        "EUR",
-        result.units,
-        "episodes",
-        DELTA,
-        result.further_units,
-        step,
+        verdict=result.verdict,
+        sentence=sentence,
+        candidate=result.candidate,
+        scope=result.scope,
+        gain_lower=None if bare else result.gain_lower,
+        estimate=None if bare else result.estimate,
+        unit="EUR",
+        units=result.units,
+        unit_word="episodes",
+        delta=DELTA,
+        further_units=result.further_units,
+        next_step=step,
     )

@@ -1,4 +1,4 @@
-"""Certificates: from a log and a policy to a number one can stand behind."""
+"""Certificates: what a log shows about a candidate policy, and at which risk."""
 
 from aegis.certificate.candidate import (
     PROBABILITY_STEPS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,21 +21,20 @@ from aegis.audit import (
     Finding,
     chance_words,
     doubtful_weights,
-    knows_all_propensities,
     make_finding,
 )
 from aegis.certificate.assumptions import codes_about, list_assumptions
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import REFUSED, Assumption, Certificate, LevelResult
-from aegis.certificate.claims import Claim, margin_of
+from aegis.certificate.claims import Claim
 from aegis.certificate.digests import DataDigest
-from aegis.certificate.ledger import USUAL_RISK, Behaviours
+from aegis.certificate.ledger import Behaviours
 from aegis.certificate.request import Request
 from aegis.certificate.results import IDENTICAL, level_result, refused_result, subgroup_results, unsmoothed_results
 from aegis.certificate.risk import RiskShare
-from aegis.certificate.scan import ScanResult
-from aegis.certificate.verdict import WeightDoubt, blocking_level, join_words, judge_results
-from aegis.certificate.weight_checks import INCUMBENT_UNREACHED, log_weight_evidence, mean_weight, weights_doubtful
+from aegis.certificate.scan import COUNTED, ScanResult
+from aegis.certificate.verdict import Caveats, WeightDoubt, blocking_level, join_words, judge_results
+from aegis.certificate.weight_checks import log_weight_evidence, mean_weight, unreached_finding, weights_doubtful
 from aegis.errors import RefusedError
 from aegis.ope import guard_measures, reward_measure
 from aegis.problem import Problem, Scope, dump_problem
@@ -43,27 +43,27 @@ from aegis.version import __version__
 
 def other_method_findings(request: Request, claims: Sequence[Claim]) -> list[Finding]:
     """Return a warning for each candidate and scope whose gain is not tested by the method that was asked for."""
-    asked = request.method
-    if asked in ("auto", "plain"):  # auto is free to choose, and plain applies everywhere
+    method = request.method
+    if method in ("auto", "plain"):  # auto is free to choose, and plain applies everywhere
         return []
-    found = []
+    findings = []
     for claim in claims:
         names = [part.name for part in claim.parts]
-        if claim.what != "gain" or claim.group is not None or not names or any(name.startswith(asked) for name in names):
+        if claim.what != "gain" or claim.group is not None or not names or any(name.startswith(method) for name in names):
             continue
         place = ", ".join(f"'{name}'" for name in request.named(claim.scope))
-        found.append(
+        findings.append(
             make_finding(
                 "other-method",
                 "warning",
-                f"'{asked}' was asked for, but {_other_method_reason(request, claim.scope, asked)}: the evidence of "
+                f"'{method}' was asked for, but {_other_method_reason(request, claim.scope, method)}: the evidence of "
                 f"{request.candidates[claim.candidate].name} at {place} is {' + '.join(names)}",
             )
         )
-    return found
+    return findings
 
 
-def _other_method_reason(request: Request, scope: Scope, asked: str) -> str:
+def _other_method_reason(request: Request, scope: Scope, method: str) -> str:
     levels = [request.problem.level(name) for name in request.named(scope)]
     for level in levels:
         if level.actions.continuous:
@@ -73,7 +73,7 @@ def _other_method_reason(request: Request, scope: Scope, asked: str) -> str:
             return f"at '{level.name}' the probability of the action taken is logged and no whole distribution"
     if request.problem.wrong_by(scope):
         return "propensities there may be wrong by a declared factor"
-    return f"{asked} bets do not apply to this candidate and scope"
+    return f"{method} bets do not apply to this candidate and scope"
 
 
 CANNOT_CERTIFY = "cannot-certify"
@@ -86,7 +86,7 @@ class ScanOutcome:
     code, fix: of the finding that says why; the fix stands in the refusal if it is None.
     """
 
-    found: ScanResult | None
+    scan: ScanResult | None
     audit: Audit
     refusal: str | None
     data: DataDigest
@@ -96,64 +96,57 @@ class ScanOutcome:
     @property
     def behaviour(self) -> dict[str, dict[str, str]]:
         """Return what candidates that are code did on the certified rows, by candidate and level."""
-        return {} if self.found is None else {name: item.plain() for name, item in self.found.behaviours.items()}
+        return {} if self.scan is None else {name: item.plain() for name, item in self.scan.behaviours.items()}
 
 
 def assemble(
     request: Request, outcome: ScanOutcome, looks: Mapping[str, Any], data: DataDigest, when: str, share: RiskShare
 ) -> Certificate:
     """Return the certificate of an outcome. share: of the risk, which the request is tested at."""
-    problem, found = request.problem, outcome.found
+    problem, scan, stated = request.problem, outcome.scan, request.stated
     audited = [item for item in outcome.audit.findings if not (request.barred and item.code == "no-propensity")]
     every = [*_own_findings(request, outcome, looks, share), *audited]
     findings = sorted(every, key=lambda item: SEVERITIES.index(item.severity))  # gravest first
     levels = _levels(request, outcome, findings)
     findings = sorted([*_of_candidates(levels), *findings], key=lambda item: SEVERITIES.index(item.severity))
-    weights = [] if found is None else _weights(request, found)
+    weights = [] if scan is None else _weights(request, scan)
     moving = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
     fixes = [item.fix for item in findings if item.severity == "refused"]
-    warned = {item.code for item in findings if item.severity == "warning"}
+    caveats = Caveats(
+        doubts=_doubts(request, scan),
+        assumed=[item.name for item in request.candidates if not item.record and item.frozen is None],
+        moving=moving,
+        warned={item.code for item in findings if item.severity == "warning"},
+    )
     return Certificate(
-        judge_results(
-            problem, levels, request.delta, fixes, _doubts(request, found), share, _without_record(request), moving, warned
-        ),
-        levels,
-        tuple(item.plain() for item in findings),
-        _assumptions(request, outcome),
-        blocking_level(
-            weights,
-            levels,
-            [level.name for level in problem.levels if level.actions.continuous],
-            [level.name for level in problem.levels if not knows_all_propensities(problem, level.name)],
-            moving,
-        ),
-        _counts(found),
-        tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
-        () if found is None else tuple(split.describe() for split in found.sides.splits),
-        looks,
-        {
-            "scopes": [list(request.named(scope)) for scope in request.scopes],
+        verdict=judge_results(problem, levels, request.delta, fixes, share, caveats),
+        levels=levels,
+        findings=tuple(item.plain() for item in findings),
+        assumptions=_assumptions(request, outcome),
+        blocking=blocking_level(problem, weights, levels, moving),
+        counts=dict.fromkeys(COUNTED, 0) if scan is None else dict(scan.counts),
+        candidates=tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
+        splits=() if scan is None else tuple(split.describe() for split in scan.sides.splits),
+        looks=looks,
+        settings={
+            **request.settings(),
             "asked": request.asked,
-            "delta": request.delta,
-            "method": request.method,
-            "what": list(request.what),
-            "fresh": request.fresh,
-            "by": list(request.by),
-            **({} if request.others == "log" else {"others": request.others}),
-            **({} if request.stated is None else {"incumbent": _incumbent_identity(request.stated)}),
+            **(
+                {} if stated is None else {"incumbent": {name: getattr(stated, name) for name in ("reference", "digest", "code")}}
+            ),
             "risk": share.plain(),
         },
-        {"data": data.total, "files": data.named, "problem": request.problem_digest},
-        dump_problem(problem),
-        _diagnostics(request, outcome, weights, levels),
-        {
+        digests={"data": data.total, "files": data.named, "problem": request.problem_digest},
+        problem=dump_problem(problem),
+        diagnostics=_diagnostics(request, outcome, weights, levels),
+        versions={
             "aegis": __version__,
             "numpy": np.__version__,
             "pyarrow": pa.__version__,
             "python": platform.python_version(),
             "machine": platform.machine(),
         },
-        when,
+        created=when,
     )
 
 
@@ -161,7 +154,7 @@ def _diagnostics(
     request: Request, outcome: ScanOutcome, weights: list[dict[str, Any]], levels: Sequence[LevelResult]
 ) -> dict[str, Any]:
     """Return what explains a certificate without being part of it."""
-    if outcome.found is None:
+    if outcome.scan is None:
         return {"weights": weights}
     figures = dict(outcome.audit.figures)
     measure = reward_measure(request.problem)
@@ -172,7 +165,7 @@ def _diagnostics(
         "low": measure.low,
         "high": measure.high,
     }
-    subgroups = subgroup_results(request, outcome.found, levels)
+    subgroups = subgroup_results(request, outcome.scan, levels)
     exact = unsmoothed_results(request, levels)
     return {
         "weights": weights,
@@ -180,7 +173,7 @@ def _diagnostics(
         "rewards": rewards,
         "audit": figures,
         "rows": outcome.data.rows,
-        **outcome.found.described,
+        **outcome.scan.described,
         **({"unsmoothed": exact} if exact else {}),
     }
 
@@ -191,19 +184,16 @@ SIZE_CODES = ("size-follows-action", "size-follows-reward")
 def _levels(request: Request, outcome: ScanOutcome, findings: Sequence[Finding]) -> tuple[LevelResult, ...]:
     results = []
     several = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
-    for index, candidate in enumerate(request.candidates):
+    for index in range(len(request.candidates)):
         for scope in request.scopes:
             levels = request.comparator.compared(scope)
             refusals = [item for item in findings if item.severity == "refused" and _concerns(item, levels, request.problem)]
-            if outcome.found is not None:
-                results.append(level_result(request, outcome.found, index, scope, refusals, several))
+            if outcome.scan is not None:
+                results.append(level_result(request, outcome.scan, index, scope, refusals, several))
             else:
                 reason = outcome.refusal or "; ".join(item.message for item in refusals)
-                margin = margin_of(request.problem, scope)
-                results.append(refused_result(candidate.name, request.named(scope), 0.0, margin, reason, 0))
-        for scope in request.barred:
-            margin = margin_of(request.problem, scope)
-            results.append(refused_result(candidate.name, request.named(scope), 0.0, margin, _barred_reason(request, scope), 0))
+                results.append(refused_result(request, index, scope, reason))
+        results += [refused_result(request, index, scope, _barred_reason(request, scope)) for scope in request.barred]
     return tuple(results)
 
 
@@ -234,85 +224,81 @@ def _concerns(item: Finding, scope: Scope, problem: Problem) -> bool:
 
 
 def _own_findings(request: Request, outcome: ScanOutcome, looks: Mapping[str, Any], share: RiskShare) -> list[Finding]:
-    found = []
-    if outcome.refusal is not None and outcome.code in {item.code for item in outcome.audit.findings}:
-        pass  # the audit has found it as well
-    elif outcome.refusal is not None and outcome.code != CANNOT_CERTIFY:
-        found.append(make_finding(outcome.code, "refused", outcome.refusal, fix=outcome.fix))
-    elif outcome.refusal is not None and not outcome.audit.refused:
-        found.append(make_finding(CANNOT_CERTIFY, "refused", outcome.refusal, fix=_after_semicolon(outcome.refusal)))
-    if request.barred:
-        found.append(_barred(request))
-    found += [_damaged(look) for look in looks.get("earlier", []) if look.get("damaged")]
-    others = [look for look in looks.get("earlier", []) if not look["same"] and not look.get("damaged")]
-    if others and request.frozen is None and outcome.found is not None:
-        found.append(
-            make_finding(
-                "earlier-looks",
-                "note",
-                f"{_look_count(len(others))} taken at these data before{_shared_parts(others)}, the last one "
-                f"{max(look['when'] for look in others)}; this request was fixed before their results, as far as the ledger and "
-                f"the user say. The risk of all statements on these data together is at most {100 * share.total:.3g} %",
-                looks=float(len(others)),
-            )
+    """Return the findings that are not the audit's: refusals, the ledger, the candidates and their weights."""
+    earlier = looks.get("earlier", [])
+    findings = [
+        *_refusal_finding(outcome),
+        *([_barred(request)] if request.barred else []),
+        *(_damaged(look) for look in earlier if look.get("damaged")),
+    ]
+    scan = outcome.scan
+    if scan is None:
+        return findings
+    others = [look for look in earlier if not look["same"] and not look.get("damaged")]
+    if others and request.frozen is None:
+        findings.append(_earlier_looks(others, share))
+    findings += [
+        make_finding(
+            "no-fingerprints",
+            "warning",
+            f"the record of {name} holds no fingerprints of the episodes it was learned from, or of other columns: that no such "
+            "episode is certified rests on their ids",
         )
-    for name in [] if outcome.found is None else outcome.found.unrecognisable:
-        found.append(
-            make_finding(
-                "no-fingerprints",
-                "warning",
-                f"the record of {name} holds no fingerprints of the episodes it was learned from, or of other columns: that none "
-                "of them is certified rests on their ids",
-            )
-        )
-    for (index, scope), balance in ({} if outcome.found is None else outcome.found.balances).items():
-        if weights_doubtful(balance):
-            name, evidence = request.candidates[index].name, log_weight_evidence(balance)
-            found.append(doubtful_weights(name, request.named(scope), mean_weight(balance), evidence))
-    if outcome.found is not None:
-        found += other_method_findings(request, outcome.found.claims)
-        found += _unreached(outcome.found)
-    if outcome.found is not None and outcome.found.certified_episodes == 0:
-        found.append(make_finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
-    return found
+        for name in scan.unrecognisable
+    ]
+    findings += [
+        doubtful_weights(request.candidates[index].name, request.named(scope), mean_weight(balance), log_weight_evidence(balance))
+        for (index, scope), balance in scan.balances.items()
+        if weights_doubtful(balance)
+    ]
+    findings += [*other_method_findings(request, scan.claims), *_unreached(scan)]
+    if not scan.counts["certified_episodes"]:
+        findings.append(make_finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
+    return findings
 
 
-def _incumbent_identity(incumbent: Candidate) -> dict[str, str | None]:
-    """Return what identifies an incumbent that was given as a policy."""
-    return {"reference": incumbent.reference, "digest": incumbent.digest, "code": incumbent.code}
+def _refusal_finding(outcome: ScanOutcome) -> list[Finding]:
+    """Return the finding of a refusal half way, unless the audit has found it as well."""
+    if outcome.refusal is None or outcome.code in {item.code for item in outcome.audit.findings}:
+        return []
+    if outcome.code != CANNOT_CERTIFY:
+        return [make_finding(outcome.code, "refused", outcome.refusal, fix=outcome.fix)]
+    if outcome.audit.refused:
+        return []
+    return [make_finding(CANNOT_CERTIFY, "refused", outcome.refusal, fix=_after_semicolon(outcome.refusal))]
 
 
-def _without_record(request: Request) -> list[str]:
-    """Return the candidates without a training record, which are assumed to have been fixed before the log was seen."""
-    return [candidate.name for candidate in request.candidates if not candidate.record and candidate.frozen is None]
+def _earlier_looks(others: Sequence[Mapping[str, Any]], share: RiskShare) -> Finding:
+    count, parts = len(others), sum(1 for look in others if look.get("part"))
+    return make_finding(
+        "earlier-looks",
+        "note",
+        f"{'1 other look was' if count == 1 else f'{count} other looks were'} taken at these data before"
+        f"{f' ({parts} of them at a part of them)' if parts else ''}, the last one {max(look['when'] for look in others)}; this "
+        "request was fixed before their results, as far as the ledger and the user say. The risk of all statements on these "
+        f"data together is at most {100 * share.total:.3g} %",
+        looks=float(count),
+    )
 
 
-def _unreached(found: ScanResult) -> list[Finding]:
+def _unreached(scan: ScanResult) -> list[Finding]:
     """Return a warning for each level at which the incumbent takes actions that the log never shows."""
     shares: dict[str, float] = {}
-    for agreement in found.agreements.values():
+    for agreement in scan.agreements.values():
         for level in agreement.decisions:
             shares[level] = max(shares.get(level, 0.0), agreement.share(level))
-    rows = [item for ratios in found.ratios.values() if (item := ratios.finding()) is not None]
+    rows = [item for ratios in scan.ratios.values() if (item := ratios.finding()) is not None]
+    never = "of its probability to actions that the log never takes: they count"
     return rows + [
-        make_finding(
-            INCUMBENT_UNREACHED,
-            "warning",
-            f"at '{level}' the incumbent gives {100 * share:.3g} % of its probability to actions that the log never takes: "
-            "they count "
-            "as if the incumbent earned the most there, so that gains come out smaller than they are",
-            level,
-            fix="explore around the incumbent, so that its own actions are logged; or correct 'incumbent' in the problem file",
-            share=share,
-        )
+        unreached_finding(level, f"at '{level}' the incumbent gives {100 * share:.3g} % {never}", share)
         for level, share in shares.items()
         if share > 0
     ]
 
 
-def _doubts(request: Request, found: ScanResult | None) -> dict[tuple[str, tuple[str, ...]], WeightDoubt]:
+def _doubts(request: Request, scan: ScanResult | None) -> dict[tuple[str, tuple[str, ...]], WeightDoubt]:
     """Return what is doubtful about the weights, by candidate and scope."""
-    balances = {} if found is None else found.balances
+    balances = {} if scan is None else scan.balances
     return {
         (request.candidates[index].name, request.named(scope)): WeightDoubt(
             mean_weight(balance), chance_words(log_weight_evidence(balance))
@@ -340,19 +326,9 @@ def _damaged(look: Mapping[str, Any]) -> Finding:
     return make_finding(
         "damaged-ledger",
         "warning",
-        f"the ledger of looks is damaged: {look['damaged']}; what was written there counts as one look at risk {USUAL_RISK:g}. "
+        f"the ledger of looks is damaged: {look['damaged']}; what was written there counts as a look at risk {look['risk']:g}. "
         "Looks that can be read still count, and new ones go into a file beside it",
     )
-
-
-def _look_count(count: int) -> str:
-    return "1 other look was" if count == 1 else f"{count} other looks were"
-
-
-def _shared_parts(others: Sequence[Mapping[str, Any]]) -> str:
-    """Return how many of the looks were at data that share only a part with these."""
-    count = sum(1 for look in others if look.get("part"))
-    return f" ({count} of them at a part of them)" if count else ""
 
 
 def _after_semicolon(text: str) -> str:
@@ -361,13 +337,13 @@ def _after_semicolon(text: str) -> str:
     return tail.strip() if head and tail.strip() else "see the message"
 
 
-def _weights(request: Request, found: ScanResult) -> list[dict[str, Any]]:
+def _weights(request: Request, scan: ScanResult) -> list[dict[str, Any]]:
     listed = []
-    for (index, scope), spread in found.spreads.items():
+    for (index, scope), spread in scan.spreads.items():
         listed.append(
             {"candidate": request.candidates[index].name, "scope": list(request.named(scope)), "level": None, **spread.plain()}
         )
-    for (index, name), spread in found.level_spreads.items():
+    for (index, name), spread in scan.level_spreads.items():
         listed.append({"candidate": request.candidates[index].name, "scope": [name], "level": name, **spread.plain()})
     return listed
 
@@ -377,7 +353,7 @@ def _assumptions(request: Request, outcome: ScanOutcome) -> Any:
         measures = (reward_measure(request.problem), *guard_measures(request.problem))
     except RefusedError:
         return ()
-    found = list_assumptions(
+    assumptions = list_assumptions(
         request.problem, request.candidates, request.scopes, measures, codes_about(outcome.audit.findings, request.scopes)
     )
     code = [
@@ -389,19 +365,7 @@ def _assumptions(request: Request, outcome: ScanOutcome) -> Any:
         for candidate in request.candidates
         if candidate.is_code
     ]
-    return (*found, *code)
-
-
-def _counts(found: ScanResult | None) -> dict[str, int]:
-    if found is None:
-        return {"episodes": 0, "certified_episodes": 0, "prior_episodes": 0, "waiting_episodes": 0, "rows": 0}
-    return {
-        "episodes": found.episodes,
-        "certified_episodes": found.certified_episodes,
-        "prior_episodes": found.prior_episodes,
-        "waiting_episodes": found.waiting_episodes,
-        "rows": found.rows,
-    }
+    return (*assumptions, *code)
 
 
 def _candidate(request: Request, candidate: Candidate, behaviour: Behaviours) -> dict[str, Any]:
@@ -413,12 +377,8 @@ def _candidate(request: Request, candidate: Candidate, behaviour: Behaviours) ->
         "behaviour": behaviour.get(candidate.name),
         "kind": getattr(candidate.policy, "kind", type(candidate.policy).__name__),
         "particles": int(candidate.policy.weights.size),
-        "caps": {name: _cap(candidate.cap(name)) for name in request.problem.names},
+        "caps": {name: cap if math.isfinite(cap := candidate.cap(name)) else None for name in request.problem.names},
         "columns": list(candidate.columns),
         "learned": bool(candidate.record),
         "split": candidate.record.get("split"),
     }
-
-
-def _cap(limit: float) -> float | None:
-    return limit if np.isfinite(limit) else None

@@ -17,22 +17,22 @@ NO_TRAINING_RECORD = "by declaration: taken to be fixed before this log was seen
 
 
 def codes_about(findings: Iterable[Finding], scopes: Iterable[Scope]) -> list[str]:
-    """Return the codes of the audit's findings, without those about probabilities of levels in none of the scopes."""
+    """Return the codes of the audit's findings, without those about probabilities of levels outside all scopes."""
     inside = {name for scope in scopes for name in scope}
-    return [found.code for found in findings if found.code not in _OF_LEVEL or found.level is None or found.level in inside]
+    return [item.code for item in findings if item.code not in _OF_LEVEL or item.level is None or item.level in inside]
 
 
 def list_assumptions(
     problem: Problem, candidates: Sequence[Candidate], scopes: Iterable[Scope], measures: Sequence[Measure], codes: Iterable[str]
 ) -> tuple[Assumption, ...]:
     """Return the assumptions of a certificate; codes: of the audit's findings, which say what was noticed."""
-    found = set(codes)
+    noted = set(codes)
     levels = [name for name in problem.names if any(name in scope for scope in scopes)]
     return (
-        *_propensities(problem, levels, found),
-        _interference(problem, found),
-        _counts(problem, found),
-        _stationarity(found),
+        *_propensities(problem, levels, noted),
+        _interference(problem, noted),
+        _counts(problem, noted),
+        _stationarity(noted),
         _rewards(problem, measures[0]),
         *_means(problem, scopes, measures[0]),
         *_intervals(problem, levels),
@@ -45,9 +45,9 @@ def list_assumptions(
     )
 
 
-def _propensities(problem: Problem, levels: Sequence[str], found: set[str]) -> list[Assumption]:
-    noticed = bool(found & {"miscalibrated-propensities", "actions-held"})
-    doubtful = "doubtful-propensities" in found
+def _propensities(problem: Problem, levels: Sequence[str], codes: set[str]) -> list[Assumption]:
+    noticed = bool(codes & {"miscalibrated-propensities", "actions-held"})
+    doubtful = "doubtful-propensities" in codes
     wrong_by = problem.wrong_by(levels)
     exact = [name for name in levels if name not in wrong_by]
     declared = [
@@ -72,15 +72,15 @@ def _propensities(problem: Problem, levels: Sequence[str], found: set[str]) -> l
     ]
 
 
-def _interference(problem: Problem, found: set[str]) -> Assumption:
+def _interference(problem: Problem, codes: set[str]) -> Assumption:
     if problem.carry_over == "within":
         return Assumption(
             "carry-over",
             "Decisions may affect later ones of the same episode, not other episodes.",
-            "allowed for within episodes: every earlier decision, by ids or times, is in the weight; " + _between(found),
+            "allowed for within episodes: every earlier decision, by ids or times, is in the weight; " + _between(codes),
         )
-    siblings = _against("siblings-interfere" in found)
-    if "rewards-not-compared" in found:
+    siblings = _against("siblings-interfere" in codes)
+    if "rewards-not-compared" in codes:
         siblings = (
             f"at most on earlier rewards, because the controller reacts to other decisions: {siblings}; not tested on later ones"
         )
@@ -88,28 +88,28 @@ def _interference(problem: Problem, found: set[str]) -> Assumption:
         "carry-over",
         "A decision affects only what lies below it (carry_over: none).",
         "tested on siblings one and two apart, on all earlier siblings together, and from the last decision below an outer one "
-        f"to the next outer one: {_against('carry-over' in found)}; and on all decisions of an episode in any order: "
-        f"{siblings}; {_between(found)}",
+        f"to the next outer one: {_against('carry-over' in codes)}; and on all decisions of an episode in any order: "
+        f"{siblings}; {_between(codes)}",
     )
 
 
-def _between(found: set[str]) -> str:
-    if "order-unknown" in found:
+def _between(codes: set[str]) -> str:
+    if "order-unknown" in codes:
         return "not tested between episodes, whose order is not known"
-    if "episodes-not-compared" in found:
-        noticed = bool(found & {"episodes-interfere", "neighbours-interfere", "cluster-interferes"})
+    if "episodes-not-compared" in codes:
+        noticed = bool(codes & {"episodes-interfere", "neighbours-interfere", "cluster-interferes"})
         return (
             f"tested between episodes in part: {_against(noticed)}; not tested on the rewards of later episodes where the "
             "controller reacts to other episodes"
         )
     return (
-        f"tested between an episode and the next one: {_against('episodes-interfere' in found)}; among up to 20 neighbours and "
-        f"within clusters: {_against(bool(found & {'neighbours-interfere', 'cluster-interferes'}))}; effects on episodes further "
+        f"tested between an episode and the next one: {_against('episodes-interfere' in codes)}; among up to 20 neighbours and "
+        f"within clusters: {_against(bool(codes & {'neighbours-interfere', 'cluster-interferes'}))}; effects on episodes further "
         "off were not tested"
     )
 
 
-def _counts(problem: Problem, found: set[str]) -> Assumption:
+def _counts(problem: Problem, codes: set[str]) -> Assumption:
     if problem.cluster is not None:
         if problem.cluster_most is not None:
             return Assumption(
@@ -120,13 +120,13 @@ def _counts(problem: Problem, found: set[str]) -> Assumption:
         return Assumption(
             "cluster-size",
             f"How many episodes a '{problem.cluster_name}' has does not depend on what happened in them.",
-            "tested: " + _against(any("cluster" in code for code in found)),
+            "tested: " + _against(any("cluster" in code for code in codes)),
         )
     return Assumption(
         "counts",
         "Episodes are independent; how many decisions lie below one depends only on what was decided above them.",
         "partly tested: "
-        + _against(bool(found & {"size-follows-action", "size-follows-reward", "actions-held", "duplicated-episodes"})),
+        + _against(bool(codes & {"size-follows-action", "size-follows-reward", "actions-held", "duplicated-episodes"})),
     )
 
 
@@ -136,11 +136,11 @@ def _against(noticed: bool, doubtful: bool = False) -> str:
     return "some evidence against, too little to refuse" if doubtful else "no evidence against"
 
 
-def _stationarity(found: set[str]) -> Assumption:
+def _stationarity(codes: set[str]) -> Assumption:
     return Assumption(
         "stationarity",
         "The plant goes on as it was in the log; if it drifted, the claim is about the average over the log.",
-        "first half against second half: " + ("drift found" if any("drift" in code for code in found) else "no drift found"),
+        "first half against second half: " + ("drift found" if any("drift" in code for code in codes) else "no drift found"),
     )
 
 
@@ -155,30 +155,30 @@ def _rewards(problem: Problem, measure: Measure) -> Assumption:
 
 
 def _means(problem: Problem, scopes: Iterable[Scope], measure: Measure) -> list[Assumption]:
-    found = []
+    assumptions = []
     for level in problem.levels:
         if level.mean_range is not None and any(set(scope) == {level.name} for scope in scopes):
             low, high = level.mean_range
-            found.append(
+            assumptions.append(
                 Assumption(
                     "mean-range",
                     f"The mean of '{measure.column}' below a decision of level '{level.name}' lies in [{low:g}, {high:g}] "
                     f"{measure.unit}".rstrip()
-                    + ", whoever acts.",
+                    + ", under every policy.",
                     "checked on every decision; the range itself is declared",
                 )
             )
-    return found
+    return assumptions
 
 
 def _intervals(problem: Problem, levels: Sequence[str]) -> list[Assumption]:
     """Return what holds where actions are an interval: what is deployed is smoothed, and what exact actions would rest on."""
-    found = []
+    assumptions = []
     for name in levels:
         actions = problem.level(name).actions
         if not actions.continuous:
             continue
-        found.append(
+        assumptions.append(
             Assumption(
                 "smoothed",
                 f"At level '{name}' a candidate that chooses a '{actions.column}' acts uniformly within {actions.bandwidth:g} of "
@@ -187,29 +187,29 @@ def _intervals(problem: Problem, levels: Sequence[str]) -> list[Assumption]:
             )
         )
         if actions.lipschitz is not None:
-            found.append(
+            assumptions.append(
                 Assumption(
                     "lipschitz",
-                    f"The mean reward changes by at most {actions.lipschitz:g} per unit of '{actions.column}', whoever acts "
-                    "elsewhere.",
+                    f"The mean reward changes by at most {actions.lipschitz:g} per unit of '{actions.column}', under every "
+                    "policy at the other levels.",
                     "declared by the user, not checked; only what is said of exact actions rests on it",
                 )
             )
-    return found
+    return assumptions
 
 
 def _policies(candidates: Sequence[Candidate]) -> list[Assumption]:
-    found = []
+    assumptions = []
     for candidate in candidates:
         learned = bool(candidate.record)
-        found.append(
+        assumptions.append(
             Assumption(
                 "fixed-policy",
                 f"{candidate.name} was fixed without looking at the certified units, and it is what will be deployed.",
                 "the policy records its split; only the other side is certified" if learned else NO_TRAINING_RECORD,
             )
         )
-    return found
+    return assumptions
 
 
 def _listed(names: Sequence[str]) -> str:

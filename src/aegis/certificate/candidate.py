@@ -63,8 +63,8 @@ class GateWindow:
         first = np.searchsorted(owner, np.arange(len(batch)))
         numbers = np.asarray(batch.extra[self.number], dtype=np.float64)[first]
         counted = (numbers >= self.since) & (numbers <= self.until) & (batch.extra[self.arm][first] == COUNTED_ARM)
-        found: npt.NDArray[np.bool_] = np.asarray(counted, dtype=np.bool_)
-        return found if side == "certify" else ~found
+        mask: npt.NDArray[np.bool_] = np.asarray(counted, dtype=np.bool_)
+        return mask if side == "certify" else ~mask
 
     def describe(self) -> dict[str, Any]:
         """Return plain data."""
@@ -139,7 +139,7 @@ def _source_files(item: object) -> Iterator[str]:
 
 @dataclass(slots=True)
 class CodeBehaviour:
-    """What a policy did on rows, by level: a sum of hashes, the same in whatever order and blocks the rows come."""
+    """What a policy did on rows, by level: a sum of hashes, the same in any order and in any blocks of rows."""
 
     levels: Sequence[str]
     sums: dict[str, int] = field(default_factory=dict)
@@ -156,9 +156,9 @@ class CodeBehaviour:
             for particle in chances:
                 total = fold_hash(total, particle)
             total = mix_bits(total)
-            kept = rows.get(level)
-            found = total if kept is None else total[kept]
-            self.sums[level] = (self.sums[level] + int(found.sum(dtype=np.uint64))) % 2**64
+            mask = rows.get(level)
+            hashes = total if mask is None else total[mask]
+            self.sums[level] = (self.sums[level] + int(hashes.sum(dtype=np.uint64))) % 2**64
 
     def merge(self, other: CodeBehaviour) -> None:
         """Add what the same policy did on other rows."""
@@ -191,10 +191,24 @@ class LearnedPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A policy with its name, the columns of the log it reads, its record and the reward model that was learned with it.
+    """A policy that may be handed control, and where it comes from.
 
-    record: what `learn` wrote beside the policy; empty for a policy from elsewhere, which is taken to be fixed beforehand.
-    frozen: its tests, if they were fixed with it; None: they are fixed when a certificate is asked for.
+    Parameters
+    ----------
+    policy
+        The policy.
+    name
+        Its name in certificates.
+    reference
+        The folder, columns or function that it was made from.
+    columns
+        The columns of the log that it reads.
+    record
+        What `learn` wrote beside the policy. It is empty for a policy from elsewhere, which is taken to be fixed beforehand.
+    rewards
+        The reward model that was learned with it.
+    frozen
+        Its tests, if they were fixed with it; None: they are fixed when a certificate is requested.
     """
 
     policy: Policy
@@ -281,8 +295,8 @@ def follows_log(policy: Policy, level: str) -> bool:
     if isinstance(policy, Capped):
         return follows_log(policy.legacy, level)
     if isinstance(policy, Floored):
-        kept = level in policy.levels and policy.share > 0 and follows_log(policy.legacy, level)
-        return kept or follows_log(policy.new, level)
+        floor = level in policy.levels and policy.share > 0 and follows_log(policy.legacy, level)
+        return floor or follows_log(policy.new, level)
     if isinstance(policy, Mixture):
         return any(follows_log(member, level) for member in policy.policies)
     if isinstance(policy, Hybrid):

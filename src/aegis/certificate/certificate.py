@@ -1,24 +1,22 @@
 """The certificate: what was claimed, what the data say, at which risk, under which assumptions; one JSON document, its schema and
 its tables.
 
-Numbers are in the user's units unless a name says scaled. A gain above 0 is better whatever the goal. `value_lower` is what the
+Numbers are in the user's units unless a name says scaled. A gain above 0 is better for either goal. `value_lower` is what the
 candidate earns at worst: with goal minimise, the largest cost. In the Arrow tables a number that does not exist because a scope
 was refused is null, never 0.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
-import types
-import typing
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 import pyarrow as pa
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic.dataclasses import dataclass
 
 from aegis.errors import InputError, check_choice
 from aegis.files import json_digest, write_text
@@ -27,10 +25,16 @@ CERTIFICATE_FORMAT = 1
 
 CERTIFICATE_KIND = "aegis-certificate"
 
-CERTIFIED, NOT_YET, REFUSED = "certified", "not yet", "refused"  # one of the three verdicts
+VerdictWord = Literal["certified", "not yet", "refused"]
+
+CERTIFIED: Final = "certified"
+NOT_YET: Final = "not yet"
+REFUSED: Final = "refused"
+
+_PLAIN = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_PLAIN)
 class Test:
     """One claim as it was tested: sums of the sketches in units of 2^-32, enough to recompute the bound."""
 
@@ -48,7 +52,7 @@ class Test:
     grids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=_PLAIN)
 class GuardResult:
     """A guard: the certified worst change of its column, above 0 is better; it may fall by at most `max_worsening`."""
 
@@ -58,7 +62,7 @@ class GuardResult:
     verdict: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=_PLAIN)
 class Station:
     """The bound on the gain after some units, in log order."""
 
@@ -66,7 +70,7 @@ class Station:
     gain_lower: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=_PLAIN)
 class Sensitivity:
     """How wrong the logged probabilities may be: it stays certified if each one in scope is wrong by a factor of up to gamma.
 
@@ -81,7 +85,7 @@ class Sensitivity:
     units: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_PLAIN)
 class LevelResult:
     """What is certified of a candidate at a scope: gains are over the comparator.
 
@@ -95,19 +99,19 @@ class LevelResult:
 
     candidate: str
     scope: tuple[str, ...]
-    verdict: str
+    verdict: VerdictWord
     reason: str
     delta: float
     margin: float
-    gain_lower: float | None
-    estimate: float | None
-    estimate_error: float | None
-    value_lower: float | None
-    value_estimate: float | None
-    legacy_value: float | None
+    gain_lower: float | None = None
+    estimate: float | None = None
+    estimate_error: float | None = None
+    value_lower: float | None = None
+    value_estimate: float | None = None
+    legacy_value: float | None = None
     units: int
-    further_units: int | None
-    method: str
+    further_units: int | None = None
+    method: str = "none"
     guards: tuple[GuardResult, ...] = ()
     path: tuple[Station, ...] = ()
     tests: tuple[Test, ...] = ()
@@ -122,25 +126,25 @@ class LevelResult:
     sensitivity: Sensitivity = Sensitivity(None, "nothing is certified that could survive")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_PLAIN)
 class Verdict:
     """The first line of every rendering: what to do, in one sentence, with the numbers it rests on."""
 
-    verdict: str
+    verdict: VerdictWord
     sentence: str
     candidate: str | None
     scope: tuple[str, ...]
-    gain_lower: float | None
-    estimate: float | None
+    gain_lower: float | None = None
+    estimate: float | None = None
     unit: str
     units: int
     unit_word: str
     delta: float
-    further_units: int | None
+    further_units: int | None = None
     next_step: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=_PLAIN)
 class Assumption:
     """Something a certificate rests on, and how far it was checked."""
 
@@ -149,11 +153,11 @@ class Assumption:
     checked: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_PLAIN)
 class Certificate:
     """Everything a certificate says; see the module."""
 
-    verdict: Verdict
+    verdict: Verdict = Field(serialization_alias="summary")
     levels: tuple[LevelResult, ...]
     findings: tuple[Mapping[str, Any], ...]
     assumptions: tuple[Assumption, ...]
@@ -192,11 +196,10 @@ class Certificate:
 
         The verdict comes first as a word, then as a `summary` with its sentence and numbers.
         """
-        rest = _plain(asdict(self))
-        summary = rest.pop("verdict")
+        rest = json.loads(_DOCUMENT.dump_json(self, by_alias=True))
         content = {
             "verdict": self.verdict.verdict,
-            "summary": summary,
+            "summary": rest.pop("summary"),
             "format": CERTIFICATE_FORMAT,
             "kind": CERTIFICATE_KIND,
             **rest,
@@ -205,7 +208,6 @@ class Certificate:
 
     def table(self, name: str = "levels") -> pa.Table:
         """Return one of its Arrow tables: levels, claims, guards, paths or findings; see `certificate_table`."""
-
         return certificate_table(self, name)
 
     def save(self, path: str | Path) -> None:
@@ -213,17 +215,36 @@ class Certificate:
         write_text(path, json.dumps(self.to_json(), indent=1) + "\n")
 
 
+_DOCUMENT = TypeAdapter(Certificate)
+
+
 def load_certificate(path: str | Path) -> dict[str, Any]:
-    """Return a stored certificate; InputError if it is not one, is newer, or was changed after it was written."""
+    """Read a stored certificate.
+
+    Parameters
+    ----------
+    path
+        The file that `Certificate.save` or `aegis certify --out` wrote.
+
+    Returns
+    -------
+    dict
+        The JSON document.
+
+    Raises
+    ------
+    InputError
+        The file is no certificate, has another format, or was changed after it was written.
+    """
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         todo = f"; `aegis certify LOG ... --out {path}` writes one" if isinstance(error, FileNotFoundError) else ""
         raise InputError(f"{path}: cannot be read: {error.strerror or error}{todo}") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"{path}: is not a certificate (JSON): {error}") from error
-    check_sealed(found, str(path))
-    checked: dict[str, Any] = found
+    check_sealed(content, str(path))
+    checked: dict[str, Any] = content
     return checked
 
 
@@ -240,80 +261,46 @@ def check_sealed(content: Any, where: str = "certificate") -> None:
         raise InputError(f"{where}: was changed after it was written; use the certificate as it was issued")
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if hasattr(value, "item"):
-        return _plain(value.item())
-    return value
-
-
-VERDICTS = [CERTIFIED, NOT_YET, REFUSED]
-
-_JSON_TYPES: dict[type, dict[str, Any]] = {
-    str: {"type": "string"},
-    int: {"type": "integer"},
-    float: {"type": "number"},
-    bool: {"type": "boolean"},
-}
-
-
 def certificate_schema() -> dict[str, Any]:
-    """Return the schema (JSON Schema, draft 2020-12) of what `Certificate.to_json` writes."""
-    definitions: dict[str, Any] = {}
-    schema = _object_schema(Certificate, definitions)
-    schema["properties"] = {"verdict": {"enum": VERDICTS}, "summary": schema["properties"].pop("verdict"), **schema["properties"]}
+    """Return the schema of a certificate.
+
+    Returns
+    -------
+    dict
+        JSON Schema, draft 2020-12, of what `Certificate.to_json` writes.
+    """
+    schema = _bare_schema(_DOCUMENT.json_schema(mode="serialization"))
+    definitions = schema.pop("$defs")
     schema["properties"] |= {
+        "verdict": definitions["Verdict"]["properties"]["verdict"],
         "format": {"const": CERTIFICATE_FORMAT},
         "kind": {"const": CERTIFICATE_KIND},
         "seal": {"type": "string"},
     }
-    schema["required"] = ["summary", "format", "kind", *schema["required"], "seal"]
-    definitions["LevelResult"]["properties"]["verdict"] = {"enum": VERDICTS}
-    definitions["Verdict"]["properties"]["verdict"] = {"enum": VERDICTS}
+    schema["required"] = ["summary", "format", "kind", "verdict", *schema["required"][1:], "seal"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "AEGIS certificate",
-        "description": " ".join((Certificate.__doc__ or "").split()),
         **schema,
         "$defs": definitions,
     }
 
 
-def _object_schema(cls: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    hints = typing.get_type_hints(cls)
-    names = [field.name for field in dataclasses.fields(cls)]
-    return {
-        "type": "object",
-        "properties": {name: _type_schema(hints[name], definitions) for name in names},
-        "required": names,
-        "additionalProperties": False,
-    }
+def _bare_schema(schema: Any) -> Any:
+    """Return a schema without the titles and defaults of pydantic, each description on one line."""
+    if isinstance(schema, list):
+        return [_bare_schema(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    bare = {name: _bare_schema(item) for name, item in schema.items() if name not in ("title", "default")}
+    if isinstance(bare.get("description"), str):
+        bare["description"] = " ".join(bare["description"].split())
+    if "enum" in bare:
+        bare.pop("type")
+    return bare
 
 
-def _type_schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if dataclasses.is_dataclass(hint):
-        name = getattr(hint, "__name__", "part")
-        if name not in definitions:
-            definitions[name] = {}  # stands in while its own fields are looked at
-            definitions[name] = {**_object_schema(hint, definitions), "description": " ".join((hint.__doc__ or "").split())}
-        return {"$ref": f"#/$defs/{name}"}
-    if origin is tuple:
-        return {"type": "array", "items": _type_schema(arguments[0], definitions)}
-    if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [{"type": "null"} if part is type(None) else _type_schema(part, definitions) for part in arguments]}
-    if origin is Mapping or (isinstance(origin, type) and issubclass(origin, Mapping)):
-        values = _type_schema(arguments[1], definitions)
-        return {"type": "object", "additionalProperties": values or True}
-    return dict(_JSON_TYPES.get(hint, {}))
-
-
-_TEXT, _REAL, _WHOLE, _FLAG, _TIME = pa.string(), pa.float64(), pa.int64(), pa.bool_(), pa.string()
+_TEXT, _REAL, _WHOLE, _FLAG = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 
 _PLACE = {"candidate": _TEXT, "scope": _TEXT}
 
@@ -340,7 +327,7 @@ TABLE_SCHEMAS: dict[str, pa.Schema] = {
             "method": _TEXT,
             "gamma": _REAL,
             "reason": _TEXT,
-            "created": _TIME,
+            "created": _TEXT,
             "data": _TEXT,
         }
     ),
@@ -406,14 +393,10 @@ def _part_rows(name: str, content: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{**_row_place(level), **part} for level in content["levels"] for part in level[name]]
 
 
-def _finding_rows(content: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
-    return [dict(found) for found in content["findings"]]
-
-
-_TABLE_ROWS = {
+_TABLE_ROWS: dict[str, Callable[[Mapping[str, Any]], list[dict[str, Any]]]] = {
     "levels": _level_rows,
     "claims": _claim_rows,
     "guards": lambda content: _part_rows("guards", content),
     "paths": lambda content: _part_rows("path", content),
-    "findings": _finding_rows,
+    "findings": lambda content: [dict(finding) for finding in content["findings"]],
 }

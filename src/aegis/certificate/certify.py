@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +16,20 @@ from aegis.certificate.candidate import Candidate, LearnedPolicy
 from aegis.certificate.certificate import Certificate
 from aegis.certificate.claims import CLAIMED_QUANTITIES
 from aegis.certificate.digests import DataDigest, RowChecksums
-from aegis.certificate.ledger import CERTIFY, Behaviours, Ledger, LookRecord, check_ledger_folder, request_key, summarise_looks
+from aegis.certificate.ledger import (
+    CERTIFY,
+    Behaviours,
+    Ledger,
+    LookRecord,
+    check_ledger_folder,
+    request_key,
+    summarise_looks,
+    utc_now,
+)
 from aegis.certificate.registration import check_declaration
 from aegis.certificate.request import Request
 from aegis.certificate.risk import CHOSEN_AFTER_RESULTS, CHOSEN_WORDS, BarredRequest, RiskShare, risk_share_of
-from aegis.certificate.scan import scan_log, scan_pieces
+from aegis.certificate.scan import ScanResult, scan_log, scan_pieces
 from aegis.certificate.unit_split import EarliestUnits, UnitSplit, first_open_unit, gap_columns, learned_splits, placing_in_time
 from aegis.certificate.verdict import join_words
 from aegis.engine import Engine, parse_engine, warm_engine
@@ -52,18 +60,52 @@ def certify(
     incumbent: Policy | Candidate | None = None,
     others: str = "log",
 ) -> Certificate:
-    """Return a certificate for one or several candidates that were fixed beforehand: policies, or what `learn` returned.
+    """Certify candidates that were fixed beforehand: policies, or what `learn` returned.
 
-    scopes: level names of each scope; all scopes if None. delta: the risk of all statements on these data together: it is shared
-    by all requests that were registered on them (`register`), and within a request by all claims. method: auto, water-filled,
-    robust or plain. what: 'gain', or 'gain' and 'value'. fresh: learned candidates have seen none of this log, so that all of it
-    may be certified. by: contexts of the outermost level whose groups are looked at too. fixed_before: a written declaration that
-    the request was fixed before any result on these data, needed if it was not registered before the first one. ledger: its
-    folder; None for the user's own; False for none, as in a study by simulation. report: called with the episodes read so far.
-    engine, workers: so many processes of this machine read a long log (None: one for each core), or 'dask' for a cluster of this
-    machine, or 'dask://host:port'; the numbers are the same. incumbent: who acts if nothing is handed over, in the place of what
-    the problem states; gains are over it. others: levels outside a scope act as in the 'log', or as the 'incumbent'. The verdict
-    is certified, not yet or refused; bad input raises InputError.
+    Parameters
+    ----------
+    source
+        The log, with its problem.
+    candidates
+        One or several. Their claims share the risk.
+    scopes
+        The level names of each scope; all scopes if None.
+    delta
+        The risk of all statements on these data together. Requests that were registered on them (`register`) share it.
+    method
+        auto, water-filled, robust or plain.
+    what
+        'gain', or 'gain' and 'value'.
+    fresh
+        Learned candidates have not seen this log, so that all of it may be certified.
+    by
+        Contexts of the outermost level whose groups get claims of their own.
+    fixed_before
+        A written declaration that the request was fixed before any result on these data. It is needed if the request was not
+        registered before the first one.
+    ledger
+        The folder of the ledger; None for the user's own; False for none, as in a study by simulation.
+    report
+        Called with the number of episodes read so far.
+    now
+        The time that the certificate states; None for the present.
+    engine, workers
+        'local' with so many processes (None: one for each core), 'dask' for a cluster of this machine, or 'dask://host:port'.
+        The numbers are the same.
+    incumbent
+        The policy that acts if nothing is handed over, in the place of the one that the problem states. Gains are over it.
+    others
+        Levels outside a scope act as in the 'log', or as the 'incumbent'.
+
+    Returns
+    -------
+    Certificate
+        Its verdict is certified, not yet or refused.
+
+    Raises
+    ------
+    InputError
+        The log, a candidate or a setting is wrong.
     """
     request = Request.of(source.problem, candidates, scopes, delta, method, what, fresh, by, incumbent, others)
     terms = LookTerms(ledger, fixed_before=check_declaration(fixed_before))
@@ -114,15 +156,16 @@ def _issue(
         batches = source.batches(columns)
         first = list(itertools.islice(batches, 1))
         data = digest.result()
-    when = now or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    when = now or utc_now()
     book = None if terms.ledger is False else Ledger.of(data.total, folder, data.files)
-    looking = PendingLook(book, request, data, when, terms)
-    found = _run(source, _LogRows(_chained(first, batches), pieces, team), request, data, looking, report)
-    if _needs_time_split(found, request):
-        found = _run_in_time(source, _LogRows(source.batches(columns), pieces, team), found, data, looking, report)
-    outcome, looks = looking.judged(found), looking.summary(found.behaviour)
-    certificate = assemble(looking.request, outcome, looks, outcome.data, when, looking.share)
-    looking.close(certificate.verdict.verdict, found.behaviour)
+    look = PendingLook(book, request, data, when, terms)
+    log = _LogPass(source=source, data=data, pieces=pieces, engine=team, look=look, report=report)
+    scanned = log.run(_chained(first, batches))
+    if log.needs_time_split(scanned):
+        scanned = log.run_in_time(scanned, columns)
+    outcome, looks = look.judged(scanned), look.summary(scanned.behaviour)
+    certificate = assemble(look.request, outcome, looks, outcome.data, when, look.share)
+    look.close(certificate.verdict.verdict, scanned.behaviour)
     return certificate
 
 
@@ -151,7 +194,12 @@ class PendingLook:
         self.share = self.terms.share or RiskShare.alone(self.request.delta, self.terms.fixed_before)
 
     def open(self, head: Sequence[Batch]) -> Request:
-        """Write the look down when the head of the log was read, before anything is computed; RefusedError if barred."""
+        """Write the look down when the head of the log was read, before anything is computed; RefusedError if barred.
+
+        A second pass of the same look over the same log is no other look.
+        """
+        if self.opened:
+            return self.request
         if self.book is not None:
             self.book = replace(self.book, files=self.data.known_by(head))
             self.earlier = self.book.add(self._look)
@@ -161,18 +209,14 @@ class PendingLook:
         self.request = replace(self.request, delta=self.share.risk)
         return self.request
 
-    def opened_by(self, head: Sequence[Batch]) -> Request:
-        """Open the look, once: a second pass of the same look over the same log is no other look."""
-        return self.request if self.opened else self.open(head)
-
     def _look(self, earlier: Sequence[LookRecord]) -> LookRecord | None:
         """Return the look that goes into the ledger after all earlier ones; None if it may not be taken."""
         if self.ruled:
-            found = risk_share_of(self.declared, earlier, self.terms.fixed_before)
-            if isinstance(found, BarredRequest):
-                self.barred = found
+            share = risk_share_of(self.declared, earlier, self.terms.fixed_before)
+            if isinstance(share, BarredRequest):
+                self.barred = share
                 return None
-            self.share = found
+            self.share = share
         stored = {"risk": self.share.risk, **self.share.plain()}
         return LookRecord(
             request_key(self.declared),
@@ -192,7 +236,7 @@ class PendingLook:
         """Return the outcome, refused if the look was barred, or if code did not behave as at an earlier look."""
         if self.barred is not None:
             return replace(outcome, refusal=self.barred.reason, code=self.barred.code, fix=self.barred.fix)
-        if not self.ruled or outcome.found is None:
+        if not self.ruled or outcome.scan is None:
             return outcome
         key = request_key(self.declared)
         own = [look for look in self.earlier or () if look.statement and look.same(key, {})]
@@ -200,7 +244,7 @@ class PendingLook:
             return outcome
         reason = f"{CHOSEN_WORDS}; the code of a candidate behaves otherwise than when this request was looked at before"
         fix = "certify it under a name of its own, on data that came later"
-        return replace(outcome, found=None, refusal=reason, code=CHOSEN_AFTER_RESULTS, fix=fix)
+        return replace(outcome, scan=None, refusal=reason, code=CHOSEN_AFTER_RESULTS, fix=fix)
 
     def summary(self, behaviour: Behaviours) -> dict[str, Any]:
         """Return what the certificate prints: looks at these data, and at others that share a part with them."""
@@ -216,79 +260,80 @@ class PendingLook:
 
 
 @dataclass(frozen=True, slots=True)
-class _LogRows:
-    """The log as a stream, and in pieces if it is long, with who reads these."""
+class _LogPass:
+    """Passes over a log for one look. pieces: of a long log, which the engine reads; None: it is read as a stream."""
 
-    batches: Generator[Batch, None, None]
+    source: Source
+    data: DataDigest
     pieces: LogChunks | None
     engine: Engine
+    look: PendingLook
+    report: EpisodeProgress | None
 
+    def run(self, batches: Generator[Batch, None, None], placing: tuple[Split | EarliestUnits, ...] = ()) -> ScanOutcome:
+        """Return what one pass finds, or why there is none. placing: sets units apart that place bets."""
+        request = self.look.request
+        # In the log of a gate agents act after handovers; the units that it counted are held against the incumbent one by one.
+        auditor = Auditor(
+            request.problem, scope={name for scope in request.scopes for name in scope}, whole=request.frozen is None
+        )
+        rows = RowChecksums()
+        try:
+            scanned = self._scan(request, batches, placing, auditor, rows)
+        except RefusedError as error:
+            # An audit that saw nothing has nothing to say.
+            audit = auditor.result() if self.look.opened else Audit.of([], {})
+            reason = _without_propensity(request)
+            if reason or not error.code:
+                return ScanOutcome(None, audit, reason or str(error), self.data)
+            first = next((item.message for item in audit.findings if item.code == error.code), error.message)
+            return ScanOutcome(None, audit, first, self.data, error.code, error.fix)
+        return ScanOutcome(scanned, auditor.result(), None, self.data.with_rows(rows))
 
-def _needs_time_split(outcome: ScanOutcome, request: Request) -> bool:
-    """Say whether a split by hash was used although propensities move in time or follow earlier rewards (theory section 16)."""
-    if outcome.found is None or PROPENSITIES_MOVE not in outcome.audit.codes():
-        return False
-    return request.frozen is None and any(
-        isinstance(split, Split) and split.kind == "hash" for split in outcome.found.sides.splits
-    )
-
-
-def _run_in_time(
-    source: Source, log: _LogRows, outcome: ScanOutcome, data: DataDigest, looking: PendingLook, report: EpisodeProgress | None
-) -> ScanOutcome:
-    """Return what is found if the units that place bets are the earliest ones; refused if a candidate was learned by hash."""
-    moving = next(item for item in outcome.audit.findings if item.code == PROPENSITIES_MOVE)
-    request = looking.request
-    learned = learned_splits(source, request.candidates, request.fresh, data)
-    if learned:
-        reason = f"{moving.message}; the candidate was learned from one side of a split by hash"
-        return replace(outcome, found=None, refusal=reason, code=PROPENSITIES_MOVE, fix=moving.fix)
-    units = int(float(outcome.audit.figures.get("clusters", outcome.audit.figures["episodes"])))
-    return _run(source, log, request, data, looking, report, (placing_in_time(source, units),))
-
-
-def _run(
-    source: Source,
-    log: _LogRows,
-    request: Request,
-    data: DataDigest,
-    looking: PendingLook,
-    report: EpisodeProgress | None,
-    placing: tuple[Split | EarliestUnits, ...] = (),
-) -> ScanOutcome:
-    """Return what one pass over the log finds, or why there is none. placing: sets units apart that place bets."""
-    problem = request.problem
-    # In the log of a gate agents act after handovers; the units that it counted are held against the incumbent one by one.
-    auditor = Auditor(problem, scope={name for scope in request.scopes for name in scope}, whole=request.frozen is None)
-    rows = RowChecksums()
-    try:
-        measure = reward_measure(problem)
+    def _scan(
+        self,
+        request: Request,
+        batches: Generator[Batch, None, None],
+        placing: tuple[Split | EarliestUnits, ...],
+        auditor: Auditor,
+        rows: RowChecksums,
+    ) -> ScanResult:
+        measure = reward_measure(request.problem)
         if "value" in request.what:
-            check_cluster_totals(problem, measure)
+            check_cluster_totals(request.problem, measure)
         fixed = () if request.frozen is None else (request.frozen.window,)
-        learned = learned_splits(source, request.candidates, request.fresh, data)
-        sides = UnitSplit((*learned, *fixed, *placing), first_open_unit(source))
-        if log.pieces is None:
-            looks = [auditor.add, rows.add, *([] if report is None else [_counting(report)])]
-            found = scan_log(request, log.batches, sides, None, looks, looking.opened_by)
-        else:
-            digests = [bytes.fromhex(item) for item in data.digests] if log.engine.elsewhere else []
-            pieces = log.pieces.sealed(digests)
-            found = scan_pieces(request, log.batches, pieces, sides, auditor, log.engine, looking.opened_by, report)
-    except RefusedError as error:
-        # An audit that saw nothing has nothing to say.
-        reason, audit = _without_propensity(request), auditor.result() if looking.opened else Audit.of([], {})
-        if reason or not error.code:
-            return ScanOutcome(None, audit, reason or str(error), data)
-        first = next((item.message for item in audit.findings if item.code == error.code), error.message)
-        return ScanOutcome(None, audit, first, data, error.code, error.fix)
-    return ScanOutcome(found, auditor.result(), None, data.with_rows(rows))
+        sides = UnitSplit((*self._learned(), *fixed, *placing), first_open_unit(self.source))
+        if self.pieces is None:
+            observers = [auditor.add, rows.add, *([] if self.report is None else [_counting(self.report)])]
+            return scan_log(request, batches, sides, None, observers, self.look.open)
+        digests = [bytes.fromhex(item) for item in self.data.digests] if self.engine.elsewhere else []
+        pieces = self.pieces.sealed(digests)
+        return scan_pieces(request, batches, pieces, sides, auditor, self.engine, self.look.open, self.report)
+
+    def _learned(self) -> tuple[Split, ...]:
+        request = self.look.request
+        return learned_splits(self.source, request.candidates, request.fresh, self.data)
+
+    def needs_time_split(self, outcome: ScanOutcome) -> bool:
+        """Say whether a split by hash was used though propensities move or follow earlier rewards (theory section 16)."""
+        if outcome.scan is None or PROPENSITIES_MOVE not in outcome.audit.codes() or self.look.request.frozen is not None:
+            return False
+        return any(isinstance(split, Split) and split.kind == "hash" for split in outcome.scan.sides.splits)
+
+    def run_in_time(self, outcome: ScanOutcome, columns: Sequence[str]) -> ScanOutcome:
+        """Return what is found if the earliest units place the bets; refused if a candidate was learned by hash."""
+        if self._learned():
+            moving = next(item for item in outcome.audit.findings if item.code == PROPENSITIES_MOVE)
+            reason = f"{moving.message}; the candidate was learned from one side of a split by hash"
+            return replace(outcome, scan=None, refusal=reason, code=PROPENSITIES_MOVE, fix=moving.fix)
+        units = int(float(outcome.audit.figures.get("clusters", outcome.audit.figures["episodes"])))
+        return self.run(self.source.batches(columns), (placing_in_time(self.source, units),))
 
 
 def _without_propensity(request: Request) -> str:
     """Return why nothing can be certified if a level in scope has no propensity, and which levels have one; else nothing."""
-    asked = {name for scope in request.scopes for name in scope}
-    missing = [name for name in request.problem.names if name in asked and request.problem.level(name).propensity is None]
+    levels = {name for scope in request.scopes for name in scope}
+    missing = [name for name in request.problem.names if name in levels and request.problem.level(name).propensity is None]
     if not missing:
         return ""
     words, others = join_words([f"'{name}'" for name in missing]), [name for name in request.problem.names if name not in missing]
@@ -304,11 +349,11 @@ def _chained(first: list[Batch], rest: Iterator[Batch]) -> Generator[Batch, None
 
 def _counting(report: EpisodeProgress) -> Callable[[Batch], None]:
     """Return a look that tells how many episodes have been read."""
-    seen = 0
+    episodes = 0
 
     def look(batch: Batch) -> None:
-        nonlocal seen
-        seen += len(batch)
-        report(seen)
+        nonlocal episodes
+        episodes += len(batch)
+        report(episodes)
 
     return look

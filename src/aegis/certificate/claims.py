@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,8 +42,8 @@ class UnitGroup:
         values = table.context[self.variable]
         inside = values == self.code if self.code is not None else (values >= self.low) & (values < self.high)
         outside = np.bincount(table.parent, weights=~inside, minlength=len(batch))
-        found: npt.NDArray[np.bool_] = outside == 0
-        return found
+        mask: npt.NDArray[np.bool_] = outside == 0
+        return mask
 
 
 def check_group_variables(problem: Problem, names: Sequence[str]) -> tuple[Variable, ...]:
@@ -55,7 +55,7 @@ def check_group_variables(problem: Problem, names: Sequence[str]) -> tuple[Varia
             "and units must not be chosen by that; leave the groups out"
         )
     known = {variable.name: variable for variable in outermost.context}
-    found = []
+    variables = []
     for name in dict.fromkeys(names):
         check_choice(name, known, f"variable to group by (a context of the outermost level '{outermost.name}')")
         variable = known[name]
@@ -63,8 +63,8 @@ def check_group_variables(problem: Problem, names: Sequence[str]) -> tuple[Varia
             raise SettingError(f"'{name}' is a vector; group by a single number or category")
         if variable.kind == "categorical" and len(variable.values) > MOST_SUBGROUPS:
             raise SettingError(f"'{name}' has {len(variable.values)} values; group by a variable with at most {MOST_SUBGROUPS}")
-        found.append(variable)
-    return tuple(found)
+        variables.append(variable)
+    return tuple(variables)
 
 
 def subgroups_of(problem: Problem, names: Sequence[str], prior: Batch | None) -> tuple[UnitGroup, ...]:
@@ -118,17 +118,17 @@ class Claim:
 
 
 def scopes_of(
-    problem: Problem, asked: Iterable[Iterable[str]] | None = None, levels: Iterable[str] | None = None
+    problem: Problem, named: Iterable[Iterable[str]] | None = None, levels: Iterable[str] | None = None
 ) -> tuple[Scope, ...]:
     """Return the scopes to certify: those asked for, else all of `levels` (all if None), inner ones first.
 
     Beyond four levels only those that go from the inside out.
     """
-    if asked is not None:
-        found = tuple(dict.fromkeys(problem.scope(names) for names in asked))
-        if not found or any(not scope for scope in found):
+    if named is not None:
+        scopes = tuple(dict.fromkeys(problem.scope(names) for names in named))
+        if not scopes or any(not scope for scope in scopes):
             raise SettingError(f"a scope names at least one level of {', '.join(problem.names)}")
-        return found
+        return scopes
     chosen = problem.scope(levels)
     inner_first = tuple(name for name in reversed(problem.names) if name in chosen)
     if len(inner_first) > MOST_LEVELS:
@@ -157,20 +157,41 @@ class ChallengeTerms:
     comparator: Comparator = LOGGER_COMPARATOR
 
 
+def claims_at(
+    problem: Problem,
+    scope: Scope,
+    reach: Reach,
+    methods: Mapping[str, str],
+    *,
+    margin: float,
+    delta: float,
+    candidate: int = 0,
+    allowed: float = 1.0,
+) -> list[Claim]:
+    """Return what is claimed of a candidate at a scope: a gain, a value, and that no guard gets worse than is allowed.
+
+    methods: by claimed quantity the method that tests it; guards are tested as gains are. margin: of the gain, scaled. allowed:
+    the share of what guards allow.
+    """
+    reward = reward_measure(problem)
+    parts = gain_parts(problem, scope, reward, reach, methods["gain"])
+    claims = [Claim(candidate, scope, "gain", reward, margin, delta, parts)]
+    if "value" in methods:
+        parts = value_parts(problem, scope, reward, reach, methods["value"])
+        claims.append(Claim(candidate, scope, "value", reward, 0.0, delta, parts))
+    for guard in guard_measures(problem):
+        parts = gain_parts(problem, scope, guard, reach, methods["gain"])
+        claims.append(Claim(candidate, scope, "guard", guard, -(allowed * guard.allowed / guard.width), delta, parts))
+    return claims
+
+
 def challenge_claims(problem: Problem, level: str, terms: ChallengeTerms) -> list[Claim]:
-    """Return what is claimed of a challenger at a level: a gain, a value, and that no guard gets worse than is allowed."""
-    scope, reward = Scope(level), reward_measure(problem)
+    """Return what is claimed of a challenger at a level."""
+    scope = Scope(level)
     cap = 1.0 / (1.0 - terms.variation) if terms.variation < 1.0 else math.inf
     reach = Reach(True, (Closeness(cap=cap, variation=terms.variation),), terms.comparator)
-    margin = margin_of(problem, scope) / reward.width
+    margin = margin_of(problem, scope) / reward_measure(problem).width
     margin = margin if margin > 0 else terms.allowed * margin
     # The value is only watched, and a plain bound of it is many times quicker than a water-filled one.
-    claims = [
-        Claim(0, scope, "gain", reward, margin, 0.5, gain_parts(problem, scope, reward, reach, "auto")),
-        Claim(0, scope, "value", reward, 0.0, 0.5, value_parts(problem, scope, reward, reach, "plain")),
-    ]
-    for guard in guard_measures(problem):
-        parts = gain_parts(problem, scope, guard, reach, "auto")
-        worse = terms.allowed / terms.levels * guard.allowed / guard.width
-        claims.append(Claim(0, scope, "guard", guard, -worse, 0.5, parts))
-    return claims
+    methods = {"gain": "auto", "value": "plain"}
+    return claims_at(problem, scope, reach, methods, margin=margin, delta=0.5, allowed=terms.allowed / terms.levels)

@@ -28,21 +28,21 @@ UNSEEN_WORDS = (
 
 @dataclass(slots=True)
 class SeenEpisodes:
-    """Which of the episodes that a candidate has seen came again among those that were tested. seen: its record of them."""
+    """Which of the episodes in the record of a candidate came again among those that were tested."""
 
     name: str
-    seen: EpisodeFingerprints
+    record: EpisodeFingerprints
     tested: int = 0
     example: str | None = None
     met: npt.NDArray[np.bool_] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.met = np.zeros(self.seen.hashes.size, dtype=bool)
+        self.met = np.zeros(self.record.hashes.size, dtype=bool)
 
     def add(self, hashes: Hashes, batch: Batch, rows: npt.NDArray[np.int64]) -> None:
         """Add episodes by their hashes `[k]`; rows `[k]`: which episodes of the batch they are."""
         self.tested += hashes.size
-        known = self.seen.hashes
+        known = self.record.hashes
         if not known.size or not hashes.size:
             return
         place = np.minimum(np.searchsorted(known, hashes), known.size - 1)
@@ -68,12 +68,12 @@ class SeenEpisodes:
         """Say whether so many episodes would come again by chance with probability below CONTAMINATION_ALPHA only."""
         if not self.hits:
             return False
-        return float(bdtrc(self.hits - 1, max(self.tested, self.hits), self.seen.chance)) < CONTAMINATION_ALPHA
+        return float(bdtrc(self.hits - 1, max(self.tested, self.hits), self.record.chance)) < CONTAMINATION_ALPHA
 
     def check(self) -> None:
         """Raise RefusedError if more came again than chance explains."""
         if self.beyond_chance:
-            number = f"at least {self.hits}" if self.seen.sampled else f"{self.hits}"
+            number = f"at least {self.hits}" if self.record.sampled else f"{self.hits}"
             verb = "is" if self.hits == 1 else "are"
             raise RefusedError(
                 f"{number} of the certified episodes {verb} among those that {self.name} was learned from, with the same "
@@ -86,25 +86,25 @@ def start_recognition(
 ) -> tuple[list[SeenEpisodes], list[str]]:
     """Return one for each candidate that recorded what it has seen; and the names of those that did not, though learned.
 
-    fresh: the log is said to be new to all of them, which has to be shown: RefusedError if there is nothing to compare.
+    fresh: you declare that the log is new to all of them. That has to be shown: RefusedError if there is nothing to compare.
     """
     recognised: list[SeenEpisodes] = []
     unknown: list[str] = []
     for candidate in candidates:
-        seen = recorded_episodes(candidate)
-        if seen is not None and seen.content == content_digest(problem):
-            recognised.append(SeenEpisodes(candidate.name, seen))
+        prints = recorded_episodes(candidate)
+        if prints is not None and prints.content == content_digest(problem):
+            recognised.append(SeenEpisodes(candidate.name, prints))
         elif candidate.record:
             unknown.append(candidate.name)
             if fresh:
-                raise RefusedError(_not_shown(candidate, seen))
+                raise RefusedError(_not_shown(candidate, prints))
     return recognised, unknown
 
 
-def _not_shown(candidate: Candidate, seen: EpisodeFingerprints | None) -> str:
+def _not_shown(candidate: Candidate, prints: EpisodeFingerprints | None) -> str:
     reason = (
         "holds no fingerprints of the episodes it was learned from (an earlier version wrote it)"
-        if seen is None
+        if prints is None
         else "holds fingerprints of other columns of contexts, actions or rewards than those of this problem"
     )
     return (

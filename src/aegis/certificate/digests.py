@@ -47,16 +47,16 @@ class RowChecksums:
                 self.rows = MOST_HASHED_ROWS + 1
                 self.parts.clear()
                 return
-            found = (row_hashes(batch, _id_hashes(batch)) >> np.uint64(33)).astype(np.int64) % PRIME
-            self.parts.append((batch.places.file.astype(np.int64), batch.places.row, found))
+            hashes = (row_hashes(batch, _id_hashes(batch)) >> np.uint64(33)).astype(np.int64) % PRIME
+            self.parts.append((batch.places.file.astype(np.int64), batch.places.row, hashes))
 
     def files(self, count: int) -> list[dict[str, Any]] | None:
         """Return the blocks of each of `count` files as plain data; None if they were given up."""
         if not self.parts:
             return None
-        file, row, found = (np.concatenate(parts) for parts in zip(*self.parts, strict=True))
+        file, row, hashes = (np.concatenate(parts) for parts in zip(*self.parts, strict=True))
         most = max(1, MOST_BLOCKS // count)
-        return [_blocks(row[file == index], found[file == index], most) for index in range(count)]
+        return [_blocks(row[file == index], hashes[file == index], most) for index in range(count)]
 
 
 def _id_hashes(batch: Batch) -> list[Hashes]:
@@ -65,14 +65,14 @@ def _id_hashes(batch: Batch) -> list[Hashes]:
     return [hash_ids([ids_as_text(part)]) for values in known for part in id_parts(values)]
 
 
-def _blocks(row: _Ints, found: _Ints, most: int) -> dict[str, Any]:
+def _blocks(row: _Ints, hashes: _Ints, most: int) -> dict[str, Any]:
     """Return the blocks of a file with rows `[n]`, counted from 1, and their hashes `[n]`: three numbers of 32 bits each."""
     last = int(row.max(initial=0))
     size = LEAST_ROWS
     while size * most < last:
         size *= 2
     sums = np.zeros((3, -(-last // size)), dtype=np.int64)
-    place, weight = (row - 1) // size, found
+    place, weight = (row - 1) // size, hashes
     for power in range(3):
         np.add.at(sums[power], place, weight)
         weight = weight * (row % PRIME) % PRIME
@@ -111,8 +111,8 @@ def rows_begin_with(longer: Mapping[str, Any], shorter: Mapping[str, Any]) -> bo
 def _resized(blocks: Mapping[str, Any], size: int) -> list[tuple[int, ...]]:
     """Return the sums of blocks of a larger size."""
     sums = np.frombuffer(bytes.fromhex(blocks["sums"]), dtype=">u4").astype(np.int64).reshape(-1, 3)
-    found = np.add.reduceat(sums, np.arange(0, len(sums), size // blocks["size"]), axis=0) if len(sums) else sums
-    return [tuple(values) for values in (found % PRIME).tolist()]
+    totals = np.add.reduceat(sums, np.arange(0, len(sums), size // blocks["size"]), axis=0) if len(sums) else sums
+    return [tuple(values) for values in (totals % PRIME).tolist()]
 
 
 def _changed_words(was: tuple[int, ...], now: tuple[int, ...], place: int, size: int, rows: int) -> str:
@@ -152,14 +152,14 @@ class DataDigest:
 
     def with_rows(self, sums: RowChecksums) -> DataDigest:
         """Return the parts with the checksums of their rows (None where the log is too long for them)."""
-        found = sums.files(len(self.files))
-        rows = (None,) * len(self.files) if found is None else tuple(found)
+        blocks = sums.files(len(self.files))
+        rows = (None,) * len(self.files) if blocks is None else tuple(blocks)
         return replace(self, files=tuple({**file, "rows": own} for file, own in zip(self.files, rows, strict=True)))
 
     def known_by(self, head: Sequence[Batch]) -> tuple[dict[str, Any], ...]:
         """Return the parts with checksums of the rows in the head of the log, by which the ledger knows a log that grew.
 
-        Further columns that candidates read do not count, so that the checksums are the same whatever the candidate.
+        Further columns that candidates read do not count, so that the checksums are the same for every candidate.
         """
         sums = RowChecksums()
         for batch in head:
@@ -174,8 +174,8 @@ class DataDigest:
     @property
     def rows(self) -> list[dict[str, Any]] | None:
         """Return the checksums of the rows of each part; None if they are not known."""
-        found = [file["rows"] for file in self.files if file.get("rows") is not None]
-        return found if len(found) == len(self.files) else None
+        blocks = [file["rows"] for file in self.files if file.get("rows") is not None]
+        return blocks if len(blocks) == len(self.files) else None
 
     def learned_parts(self, log: Mapping[str, Any]) -> list[str]:
         """Return the names of the parts that are among those of the log that a policy's record names."""

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -51,8 +50,8 @@ def place_grid(part: EvidencePart, claim: Claim, prior: CandidateView | None, un
     """Return the grid of a part, placed on prior units; units: about how many will be certified."""
     if part.kind == "gain":
         bets = gain_bets(part.largest)
-        found = np.zeros((0, bets.size)) if prior is None else part.compute(prior, bets, PLACING_WIDTH)
-        return place_gain_grid(part.largest, found, max(claim.margin, -part.largest * (1 - 1e-9)))
+        factors = np.zeros((0, bets.size)) if prior is None else part.compute(prior, bets, PLACING_WIDTH)
+        return place_gain_grid(part.largest, factors, max(claim.margin, -part.largest * (1 - 1e-9)))
     if prior is None or not len(prior.batch):
         return value_grid(0)
     if part.kind == "value":
@@ -60,57 +59,16 @@ def place_grid(part: EvidencePart, claim: Claim, prior: CandidateView | None, un
     return value_grid(value_centre(part.compute(prior, np.zeros(0), 1.0), max(units, 1), claim.delta))
 
 
-class Running(Protocol):
-    """The evidence of one part so far."""
-
-    @property
-    def count(self) -> int:
-        """Return the number of units."""
-        ...
-
-    def add(self, found: Array) -> None:
-        """Add units, `[k]` values or `[k, J]` factors."""
-        ...
-
-    def merge(self, other: Any) -> None:
-        """Add the units of another of the same part; exact, in any order."""
-        ...
-
-    def sketch(self) -> Sketch:
-        """Return the sketch of the units so far."""
-        ...
-
-
 @dataclass(slots=True)
-class RunningValues:
-    """Values are tallied, which takes a moment per unit; the sums follow when somebody asks."""
+class PartEvidence:
+    """The evidence of one part so far.
+
+    tally: of values, which takes a moment per unit; the sums follow when they are needed. Factors differ from bet to bet: None,
+    and their logarithms are added as they come.
+    """
 
     grid: Grid
-    tally: Tally = field(default_factory=Tally)
-
-    @property
-    def count(self) -> int:
-        """Return the number of units."""
-        return self.tally.count
-
-    def add(self, found: Array) -> None:
-        """Add units with values `[k]`."""
-        self.tally.add(found)
-
-    def merge(self, other: RunningValues) -> None:
-        """Add the units of another."""
-        self.tally = self.tally.merge(other.tally)
-
-    def sketch(self) -> Sketch:
-        """Return the sketch of the units so far."""
-        return self.tally.sketch(self.grid)
-
-
-@dataclass(slots=True)
-class RunningFactors:
-    """Factors differ from bet to bet: their logarithms are added as they come."""
-
-    grid: Grid
+    tally: Tally | None
     sums: Sketch = field(init=False)
 
     def __post_init__(self) -> None:
@@ -119,19 +77,25 @@ class RunningFactors:
     @property
     def count(self) -> int:
         """Return the number of units."""
-        return self.sums.count
+        return self.sums.count if self.tally is None else self.tally.count
 
-    def add(self, found: Array) -> None:
-        """Add units with factors `[k, J]`."""
-        self.sums = self.sums.add_factors(found)
+    def add(self, units: Array) -> None:
+        """Add units, `[k]` values or `[k, J]` factors."""
+        if self.tally is None:
+            self.sums = self.sums.add_factors(units)
+        else:
+            self.tally.add(units)
 
-    def merge(self, other: RunningFactors) -> None:
-        """Add the units of another."""
-        self.sums = self.sums.merge(other.sums)
+    def merge(self, other: PartEvidence) -> None:
+        """Add the units of another of the same part; exact, in any order."""
+        if self.tally is None or other.tally is None:
+            self.sums = self.sums.merge(other.sums)
+        else:
+            self.tally = self.tally.merge(other.tally)
 
     def sketch(self) -> Sketch:
         """Return the sketch of the units so far."""
-        return self.sums
+        return self.sums if self.tally is None else self.tally.sketch(self.grid)
 
 
 @dataclass(slots=True)
@@ -144,13 +108,13 @@ class ClaimEvidence:
     claim: Claim
     grids: tuple[Grid, ...]
     clusters: tuple[ClusterUnits, ...] = ()
-    running: list[Running] = field(init=False)
+    running: list[PartEvidence] = field(init=False)
     stations: list[tuple[Sketch, ...]] = field(default_factory=list)
     recorded: bool = True
 
     def __post_init__(self) -> None:
         self.running = [
-            RunningValues(grid) if part.kind == "values" else RunningFactors(grid)
+            PartEvidence(grid, Tally() if part.kind == "values" else None)
             for part, grid in zip(self.claim.parts, self.grids, strict=True)
         ]
 
@@ -176,14 +140,14 @@ class ClaimEvidence:
         """Return what each part makes of the episodes of a view: `[E]` or `[E, J]`."""
         return [part.compute(view, grid.bets, 1.0) for part, grid in zip(self.claim.parts, self.grids, strict=True)]
 
-    def add(self, found: list[Array], cluster: AnyArray | None, members: AnyArray | None = None) -> None:
+    def add(self, units: list[Array], cluster: AnyArray | None, members: AnyArray | None = None) -> None:
         """Add episodes, all of them certified ones, as `compute` gave them; members: those that count, all if None."""
         if members is not None:
-            found = [values[members] for values in found]
+            units = [values[members] for values in units]
         if not self.clusters:
-            self._add_units(found)
+            self._add_units(units)
         elif cluster is not None:
-            for clusters, values in zip(self.clusters, found, strict=True):
+            for clusters, values in zip(self.clusters, units, strict=True):
                 shaped = values[:, None] if values.ndim == 1 else values  # also where no episode of a batch counts
                 clusters.add(cluster if members is None else cluster[members], shaped)
 
@@ -205,7 +169,7 @@ class ClaimEvidence:
 
     @property
     def _followed(self) -> bool:
-        """Whether somebody asks how it came about."""
+        """Say whether the path of the bound is recorded."""
         return self.recorded and self.claim.what == "gain" and self.claim.group is None
 
     def close(self) -> None:
@@ -213,7 +177,7 @@ class ClaimEvidence:
         if self.clusters:
             shaped = [clusters.units() for clusters in self.clusters]
             parts = self.claim.parts
-            self._add_units([found[:, 0] if part.kind == "values" else found for part, found in zip(parts, shaped, strict=True)])
+            self._add_units([units[:, 0] if part.kind == "values" else units for part, units in zip(parts, shaped, strict=True)])
 
     @property
     def blend(self) -> Blend | None:
@@ -227,15 +191,15 @@ class ClaimEvidence:
     def _blend(self, sketches: tuple[Sketch, ...]) -> Blend | None:
         return None if not sketches else Blend(sketches, tuple(part.offset for part in self.claim.parts))
 
-    def _add_units(self, found: list[Array]) -> None:
-        if not found:
+    def _add_units(self, units: list[Array]) -> None:
+        if not units:
             return
-        start, total = 0, len(found[0])
+        start, total = 0, len(units[0])
         while start < total:
             before = self.running[0].count
             station = next_station(before)
             stop = min(total, start + station - before) if self._followed else total
-            for item, values in zip(self.running, found, strict=True):
+            for item, values in zip(self.running, units, strict=True):
                 item.add(values[start:stop])
             if self._followed and self.running[0].count == station:
                 self.stations.append(self.sketches)

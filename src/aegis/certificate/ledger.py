@@ -4,8 +4,9 @@ A candidate that was chosen after seeing a result on some data needs other data:
 writes down every look before it opens a certified unit, under the digest of the data. What the ledger holds of these data, and
 of data that share a part with them, decides at which risk a request is tested and whether it is (`aegis.certificate.risk`).
 
-A damaged file (cut off, edited, half synchronised) is read as far as it can be: every look that can be read counts, and every
-place that cannot be read counts as one look. Nothing is mended: the file stays as it is until you restore it.
+A file that cannot be read (cut off, edited, half synchronised) counts as a result on these data. It spends as much risk as if
+every look in it had spent the largest risk that the text names. Nothing is mended: the file stays as it is until you restore it,
+and new looks go into a file beside it.
 """
 
 from __future__ import annotations
@@ -38,14 +39,19 @@ USUAL_RISK = 0.05  # of a look whose risk cannot be read
 
 _REFUSED = "refused"  # the verdict that shows no number
 
-_LOOK_START = re.compile(r'\{\s*"key"\s*:')  # as a look begins
+_LOOK_KEY = re.compile(r'"key"\s*:')  # each look has one
 
-_DECODER = json.JSONDecoder()
+_RISK_NUMBER = re.compile(r'"(?:risk|delta)"\s*:\s*(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)')
 
 
 def request_key(declared: Mapping[str, Any]) -> str:
     """Return the digest of a request: of everything in it but the risk that is asked for."""
     return json_digest({name: value for name, value in declared.items() if name != "delta"})
+
+
+def utc_now() -> str:
+    """Return the time as records have it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def identified(declared: Mapping[str, Any]) -> bool:
@@ -81,14 +87,13 @@ class LookRecord:
 
     def plain(self) -> dict[str, Any]:
         """Return plain data."""
-        named = {name: dict(levels) for name, levels in self.behaviour.items()}
         return {
             "key": self.key,
             "when": self.when,
             "kind": self.kind,
             "declared": dict(self.declared),
             "verdict": self.verdict,
-            "behaviour": named,
+            "behaviour": {name: dict(levels) for name, levels in self.behaviour.items()},
             "share": dict(self.share),
             "at": self.at,
             "fixed_before": self.fixed_before,
@@ -96,32 +101,31 @@ class LookRecord:
 
     @classmethod
     def of(cls, item: Any) -> LookRecord:
-        """Return a look from plain data; ValueError, KeyError or TypeError if it is none. Earlier versions wrote fewer fields."""
+        """Return a look from plain data; ValueError, KeyError, TypeError or AttributeError if it is none.
+
+        Earlier versions wrote fewer fields.
+        """
         declared, behaviour, share = item["declared"], dict(item.get("behaviour") or {}), dict(item.get("share") or {})
-        kind, declaration, at = item.get("kind", CERTIFY), item.get("fixed_before", ""), item.get("at", 0)
-        texts = [item["key"], item["when"], kind, declaration, *([] if item["verdict"] is None else [item["verdict"]])]
-        mappings = [declared, *behaviour.values(), *declared.get("candidates", [])]
-        numbers = [
-            at,
-            declared.get("delta", 0.0),
-            *(share[name] for name in ("asked", "risk", "sum", "requests") if name in share),
+        kind, fixed_before, at = item.get("kind", CERTIFY), item.get("fixed_before", ""), item.get("at", 0)
+        risks = [share[name] for name in ("asked", "risk", "sum", "requests") if name in share]
+        expected: list[tuple[Any, Sequence[Any]]] = [
+            (str, [item["key"], item["when"], kind, fixed_before]),
+            (str | None, [item["verdict"]]),
+            (Mapping, [declared, *behaviour.values(), *declared.get("candidates", [])]),
+            (int | float, [at, declared.get("delta", 0.0), *risks]),
         ]
-        if not (
-            all(isinstance(text, str) for text in texts)
-            and all(isinstance(part, Mapping) for part in mappings)
-            and all(isinstance(number, int | float) for number in numbers)
-        ):
+        if not all(isinstance(value, types) for types, values in expected for value in values):
             raise ValueError("not a look")
         return cls(
-            request_key(declared),
-            item["when"],
-            declared,
-            item["verdict"],
-            behaviour,
+            key=request_key(declared),
+            when=item["when"],
+            declared=declared,
+            verdict=item["verdict"],
+            behaviour=behaviour,
             kind=kind,
             share=share,
             at=int(at),
-            fixed_before=declaration,
+            fixed_before=fixed_before,
         )
 
     @property
@@ -165,100 +169,55 @@ class LedgerFile:
 
 
 def read_looks(path: Path) -> LedgerFile:
-    """Return what can be read of a file of looks; nothing if there is none."""
+    """Return what a file of looks holds; nothing if there is none."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
         return LedgerFile()
     except OSError as error:
-        return LedgerFile(files=None, damaged=(_damaged(path, f"{error.strerror or error}"),))
-    text = raw.decode("utf-8", errors="replace")
+        return LedgerFile(files=None, damaged=(_damaged(path, error.strerror or str(error), USUAL_RISK),))
     try:
         content = json.loads(raw.decode("utf-8"))
-        starts = _item_starts(text)
-        if not isinstance(content["looks"], list):
+        listed, files = list(content["looks"]), list(content.get("files", []))
+        if not isinstance(content["looks"], list) or not all(isinstance(file, Mapping) for file in files):
             raise ValueError("not looks")
-        looks = [_look_or_none(item) for item in content["looks"]]
-        files = list(content.get("files", []))
-        if not all(isinstance(file, Mapping) for file in files):
-            raise ValueError("not files")
     except (ValueError, KeyError, TypeError) as error:
-        found, lines = _salvaged(text)
-        return LedgerFile(found, _salvaged_files(text), _places(path, lines or [_line_of(error, raw)]))
-    lines = [text.count("\n", 0, starts[place]) + 1 for place, look in enumerate(looks) if look is None]
-    return LedgerFile(tuple(look for look in looks if look is not None), files, _places(path, lines))
-
-
-def _look_or_none(item: Any) -> LookRecord | None:
-    try:
-        return LookRecord.of(item)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _item_starts(text: str) -> list[int]:
-    """Return where each item of the list of looks begins, in a text that is whole."""
-    place = re.search(r'"looks"\s*:\s*\[', text)
-    found: list[int] = []
-    position = len(text) if place is None else place.end()
-    while True:
-        position += len(text[position:]) - len(text[position:].lstrip(" \t\r\n,"))
-        if position >= len(text) or text[position] == "]":
-            return found
-        found.append(position)
-        _, position = _DECODER.raw_decode(text, position)
-
-
-def _salvaged(text: str) -> tuple[tuple[LookRecord, ...], list[int]]:
-    """Return the looks that can be read in a text that is not whole, and the lines of those that cannot."""
-    looks: list[LookRecord] = []
-    lines: list[int] = []
-    position = 0
-    while (begins := _LOOK_START.search(text, position)) is not None:
-        position = begins.end()
+        text = raw.decode("utf-8", errors="replace")
+        place = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "which is no list of looks"
+        return LedgerFile((), _named_files(text), (_damaged(path, place, _largest_risk(text)),))
+    looks, damaged = [], []
+    for number, item in enumerate(listed, 1):
         try:
-            item, end = _DECODER.raw_decode(text, begins.start())
-        except json.JSONDecodeError as error:
-            lines.append(error.lineno)
-            continue
-        look = _look_or_none(item)
-        if look is None:
-            lines.append(text.count("\n", 0, begins.start()) + 1)
-        else:
-            looks.append(look)
-            position = end
-    return tuple(looks), lines
+            looks.append(LookRecord.of(item))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            damaged.append(_damaged(path, f"look {number}", _largest_risk(json.dumps(item))))
+    return LedgerFile(tuple(looks), files, tuple(damaged))
 
 
-def _salvaged_files(text: str) -> Files | None:
+def _largest_risk(text: str) -> float:
+    """Return a risk that what cannot be read did not exceed: every look in it spent the largest risk that is named there."""
+    risks = [float(number) for number in _RISK_NUMBER.findall(text)]
+    return max(1, len(_LOOK_KEY.findall(text))) * max(USUAL_RISK, *risks, 0.0)
+
+
+def _named_files(text: str) -> Files | None:
     """Return the files that a text that is not whole names; None if that cannot be read."""
     begins = re.search(r'"files"\s*:\s*(?=\[)', text)
     try:
-        found = None if begins is None else _DECODER.raw_decode(text, begins.end())[0]
+        files = None if begins is None else json.JSONDecoder().raw_decode(text, begins.end())[0]
     except json.JSONDecodeError:
         return None
-    return found if isinstance(found, list) and all(isinstance(file, Mapping) for file in found) else None
+    return files if isinstance(files, list) and all(isinstance(file, Mapping) for file in files) else None
 
 
-def _line_of(error: Exception, raw: bytes) -> int:
-    """Return the line of a mistake in a text; the first one if it is not in a place."""
-    if isinstance(error, json.JSONDecodeError):
-        return error.lineno
-    return raw.count(b"\n", 0, error.start) + 1 if isinstance(error, UnicodeDecodeError) else 1
-
-
-def _places(path: Path, lines: Sequence[int]) -> tuple[LookRecord, ...]:
-    return tuple(_damaged(path, f"line {line}") for line in dict.fromkeys(lines))
-
-
-def _damaged(path: Path, place: str) -> LookRecord:
-    """Return the look that stands for a place that cannot be read, as of when the file was last written."""
+def _damaged(path: Path, place: str, risk: float) -> LookRecord:
+    """Return the look that stands for what cannot be read, as of when the file was last written."""
     try:
         when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC).isoformat(timespec="seconds")
     except OSError:
         when = "unknown"
     words = f"{path}, {place}"
-    return replace(LookRecord(words, when, {}, UNREADABLE_VERDICT), damaged=words)
+    return LookRecord(key=words, when=when, declared={}, verdict=UNREADABLE_VERDICT, share={"risk": risk}, damaged=words)
 
 
 LOCK_PATIENCE = 10.0  # seconds to wait for another process that writes into the folder
@@ -270,9 +229,9 @@ _LEDGER_NAME = re.compile(r"[0-9a-f]{32}(-\d+)?\.json")  # of a ledger, as it wa
 
 def ledger_folder() -> Path:
     """Return the folder of ledgers: AEGIS_LEDGER, else the user's state folder."""
-    given = os.environ.get(LEDGER_VARIABLE)
-    if given:
-        return Path(given)
+    named = os.environ.get(LEDGER_VARIABLE)
+    if named:
+        return Path(named)
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "aegis" / "looks"
 
@@ -303,8 +262,8 @@ class Ledger:
 
     def looks(self) -> list[LookRecord]:
         """Return the looks so far; what is damaged counts as a look of its own."""
-        kept = [read_looks(path) for path in self.paths]
-        return [look for item in kept for look in (*item.looks, *item.damaged)]
+        contents = [read_looks(path) for path in self.paths]
+        return [look for item in contents for look in (*item.looks, *item.damaged)]
 
     def records(self) -> list[LookRecord]:
         """Return every record of these data, and of data that share a part with them."""
@@ -317,33 +276,29 @@ class Ledger:
         """
         with hold_ledger_folder(self.path.parent):
             earlier = self.records()
-            made = choose(earlier)
-            if made is not None:
+            record = choose(earlier)
+            if record is not None:
                 path = self._whole()
                 own = read_looks(path).looks
                 at = max([time.time_ns(), *(look.at + 1 for look in own)])
-                kept = [look for look in own if not (made.kind == look.kind == REGISTER and look.key == made.key)]
-                self._write(path, [*kept, replace(made, at=at)])
+                others = [look for look in own if not (record.kind == look.kind == REGISTER and look.key == record.key)]
+                self._write(path, [*others, replace(record, at=at)])
         return earlier
-
-    def open(self, declared: Mapping[str, Any], when: str) -> list[LookRecord]:
-        """Write down a look before it is taken and return the earlier ones, a repetition of this one among them."""
-        return self.add(lambda _: LookRecord(request_key(declared), when, dict(declared)))
 
     def close(self, declared: Mapping[str, Any], when: str, verdict: str, behaviour: Behaviours | None = None) -> None:
         """Write down what a look found, and how the candidates that are code behaved."""
         key = request_key(declared)
         with hold_ledger_folder(self.path.parent):
             for path in self.paths:
-                kept = read_looks(path)
+                content = read_looks(path)
                 places = [
                     place
-                    for place, look in enumerate(kept.looks)
+                    for place, look in enumerate(content.looks)
                     if (look.key, look.when) == (key, when) and look.kind != REGISTER and look.verdict is None
                 ]
-                if kept.damaged or not places:
+                if content.damaged or not places:
                     continue
-                done = list(kept.looks)
+                done = list(content.looks)
                 done[places[-1]] = replace(done[places[-1]], verdict=verdict, behaviour=behaviour or {})
                 self._write(path, done)
 
@@ -353,17 +308,17 @@ class Ledger:
         What is damaged in the ledgers of other data is mentioned, and counts if their files share a part with these or cannot
         be read. Other JSON in the folder, such as a certificate, does not.
         """
-        found: list[LookRecord] = []
+        records: list[LookRecord] = []
         own = self.paths
         for path in sorted(self.path.parent.glob("*.json")):
             if path in own or _is_other_json(path):
                 continue
-            kept = read_looks(path)
-            shared = kept.files is None or any(_shared(one, other) for one in self.files for other in kept.files)
+            content = read_looks(path)
+            shared = content.files is None or any(_shared(one, other) for one in self.files for other in content.files)
             data = path.stem.partition("-")[0]
-            listed = (*(kept.looks if shared else ()), *kept.damaged)
-            found += [replace(look, part=True, data=data, elsewhere=not shared) for look in listed]
-        return sorted(found, key=lambda look: look.when)
+            listed = (*(content.looks if shared else ()), *content.damaged)
+            records += [replace(look, part=True, data=data, elsewhere=not shared) for look in listed]
+        return sorted(records, key=lambda look: look.when)
 
     def _whole(self) -> Path:
         """Return the file that the next look goes into: a damaged one is left as it is, until it is restored."""
@@ -389,7 +344,7 @@ def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     try:
         return rows is not None and others is not None and rows_begin_with(rows, others)
     except (TypeError, ValueError, KeyError, AttributeError):
-        return True  # checksums of rows that cannot be read: nobody knows that they are not shared
+        return True  # checksums of rows that cannot be read: they may be shared
 
 
 @contextlib.contextmanager

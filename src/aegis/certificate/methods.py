@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from aegis.evidence import InnerLimits
@@ -17,7 +17,6 @@ from aegis.ope import (
     CandidateView,
     Closeness,
     Comparator,
-    MeanRange,
     Measure,
     both_sides,
     corrected_gains,
@@ -57,17 +56,26 @@ Factors = Mapping[str, float]  # by which propensities may be wrong, by level
 
 @dataclass(frozen=True, slots=True)
 class EvidencePart:
-    """One test. Per episode either a value x >= -offset (`compute` gives x + offset) or factors under each bet.
+    """One test. Per episode either a value x >= -offset, to which `lift` is added, or factors under each bet.
 
-    offset: what was added. kind: "values", or factors for a "gain" or a "value", which differ in their grids. largest: T_max
-    of a gain grid. compute(view, bets, widened): `[E]` for values, `[E, J]` for factors.
+    kind: "values", or factors for a "gain" or a "value", which differ in their grids. function: from a view to x `[E]`, or with
+    the keywords bets and widened to factors `[E, J]`; it can be sent to another process. largest: T_max of a gain grid.
+    factors: by level, by how much propensities may be wrong; values take the least weights within them.
     """
 
     name: str
     kind: str
     offset: float
-    compute: Callable[[CandidateView, Array, float], Array]
+    function: Callable[..., Array]
     largest: float = 1.0
+    lift: float = 0.0
+    factors: Factors = field(default_factory=dict)
+
+    def compute(self, view: CandidateView, bets: Array, widened: float) -> Array:
+        """Return what is at least 0: lifted values `[E]`, or factors `[E, J]`; widened: multiplies residuals."""
+        if self.kind == "values":
+            return self.function(with_least_weights(view, self.factors)) + self.lift
+        return self.function(view, bets=bets, widened=widened)
 
     @property
     def modelled(self) -> bool:
@@ -124,9 +132,9 @@ def gain_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, m
         return (plain,)
     most = comparator.ratio(scope)
     if len(scope) == 1 and most is not None:
-        return (plain, *[_scaled_gain(scope, measure, c * most) for c in SCALED_RANGES])
-    sides = 2 if comparator.stated(scope) else 1
-    return (plain, *[_nested_gain(scope, measure, cut, sides) for cut in ROBUST_CUTS])
+        return (plain, *[_robust_part(scaled_gains, scope, measure, c * most, c * most) for c in SCALED_RANGES])
+    terms = len(scope) * (2 if comparator.stated(scope) else 1)
+    return (plain, *[_robust_part(nested_gains, scope, measure, cut, 1 + terms * cut) for cut in ROBUST_CUTS])
 
 
 def _largest_variation(problem: Problem, scope: Scope, reach: Reach) -> float:
@@ -141,15 +149,16 @@ def value_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, 
     """Return the parts of a value claim."""
     factors = problem.wrong_by(scope)
     if factors:
-        return (EvidencePart(PLAIN + LOWERED, "values", 0.0, partial(_plain_values, scope, measure, factors)),)
+        values = partial(plain_values, scope=scope, measure=measure)
+        return (EvidencePart(PLAIN + LOWERED, "values", 0.0, values, factors=factors),)
     if method in ("auto", "water-filled") and len(scope) == 1 and can_water_fill(problem, scope, reach):
-        return (EvidencePart(FILLED, "value", 0.0, partial(_filled_values, scope, measure)),)
-    plain = EvidencePart(PLAIN, "values", 0.0, partial(_plain_values, scope, measure, {}))
+        return (EvidencePart(FILLED, "value", 0.0, partial(filled_values, scope=scope, measure=measure)),)
+    plain = EvidencePart(PLAIN, "values", 0.0, partial(plain_values, scope=scope, measure=measure))
     if method == "plain" or not can_be_robust(problem, scope, reach):
         return (plain,)
     if len(scope) == 1:
-        return (plain, *[_scaled_value(scope, measure, c) for c in VALUE_RANGES])
-    return (plain, *[_nested_value(scope, measure, cut) for cut in ROBUST_CUTS])
+        return (plain, *[_robust_part(scaled_values, scope, measure, limit, limit) for limit in VALUE_RANGES])
+    return (plain, *[_robust_part(nested_values, scope, measure, cut, cut * len(scope)) for cut in ROBUST_CUTS])
 
 
 def can_water_fill(problem: Problem, scope: Scope, reach: Reach) -> bool:
@@ -197,16 +206,14 @@ def plain_gain(
     propensities are doubtful or may be wrong by factors, both sides are estimated, which needs no bound and stays valid with
     the least weights. So they are where weights are products over several decisions of a level, which sup mu/nu does not bound.
     """
-    wide = comparator.compared(scope)
-    name = PLAIN + (LOWERED if factors else "")
-    if not comparator.stated(wide):
-        return EvidencePart(name, "values", 1.0, partial(_plain_gains, scope, measure, factors or {}, 1.0))
+    wide, lowered = comparator.compared(scope), LOWERED if factors else ""
     most = comparator.ratio(wide)
-    if most is None or factors or doubtful:
-        name = BOTH_SIDES + (LOWERED if factors else "")
-        return EvidencePart(name, "values", 1.0, partial(_both_sides, scope, measure, factors or {}))
-    offset = most * (1 + OFFSET_SLACK)
-    return EvidencePart(name, "values", offset, partial(_plain_gains, scope, measure, {}, offset))
+    if comparator.stated(wide) and (most is None or factors or doubtful):
+        sides = partial(both_sides, scope=scope, measure=measure)
+        return EvidencePart(BOTH_SIDES + lowered, "values", 1.0, sides, factors=factors or {})
+    offset = most * (1 + OFFSET_SLACK) if most is not None and comparator.stated(wide) else 1.0
+    gains = partial(plain_gains, scope=scope, measure=measure)
+    return EvidencePart(PLAIN + lowered, "values", offset, gains, lift=offset, factors=factors or {})
 
 
 def _lowered_gains(problem: Problem, scope: Scope, measure: Measure, reach: Reach, method: str) -> tuple[EvidencePart, ...]:
@@ -230,99 +237,33 @@ def _lowered_gains(problem: Problem, scope: Scope, measure: Measure, reach: Reac
     if not filled:
         return (plain,)
     (factor,) = factors.values()
-    return (plain, EvidencePart(FILLED + LOWERED, "gain", 0.0, partial(_doubted_gains, scope, measure, factor), largest))
+    bets = partial(filled_gains_within_error, scope=scope, measure=measure, factor=factor)
+    return (plain, EvidencePart(FILLED + LOWERED, "gain", 0.0, bets, largest))
 
 
 def _filled_gain(problem: Problem, scope: Scope, measure: Measure, reach: Reach, largest: float) -> EvidencePart:
     others = Scope(reach.comparator.compared(scope) - scope)
+    name = FILLED
     if others:
         most = reach.comparator.ratio(others) or 1.0
-        return EvidencePart(f"{FILLED}, corrected", "gain", 0.0, partial(_corrected_gains, scope, measure, most), largest * most)
-    if len(scope) == 1:
+        name, largest = f"{FILLED}, corrected", largest * most
+        bets = partial(corrected_gains, scope=scope, measure=measure, most=most)
+    elif len(scope) == 1:
         within = mean_range_of(problem, scope, measure)
-        widest = largest if within is None else largest * within.width
-        return EvidencePart(FILLED, "gain", 0.0, partial(_filled_gains, scope, measure, within), widest)
-    return EvidencePart(f"{FILLED}, two levels", "gain", 0.0, partial(_joint_gains, scope, measure, reach.inner), largest)
+        largest = largest if within is None else largest * within.width
+        bets = partial(filled_gains, scope=scope, measure=measure, within=within)
+    else:
+        name, bets = f"{FILLED}, two levels", partial(joint_gains, scope=scope, measure=measure, inner=reach.inner)
+    return EvidencePart(name, "gain", 0.0, bets, largest)
 
 
-def _scaled_gain(scope: Scope, measure: Measure, c: float) -> EvidencePart:
-    offset = c * (1 + OFFSET_SLACK)
-    return EvidencePart(
-        f"robust, range {c:g}", "values", offset, partial(_lifted_robust, scaled_gains, scope, measure, c, offset)
-    )
-
-
-def _nested_gain(scope: Scope, measure: Measure, cut: float, sides: int = 1) -> EvidencePart:
-    offset = (1 + sides * cut * len(scope)) * (1 + OFFSET_SLACK)
-    return EvidencePart(
-        f"robust, nested, cut {cut:g}", "values", offset, partial(_lifted_robust, nested_gains, scope, measure, cut, offset)
-    )
-
-
-def _scaled_value(scope: Scope, measure: Measure, c: float) -> EvidencePart:
-    offset = c * (1 + OFFSET_SLACK)
-    return EvidencePart(
-        f"robust, range {c:g}", "values", offset, partial(_lifted_robust, scaled_values, scope, measure, c, offset)
-    )
-
-
-def _nested_value(scope: Scope, measure: Measure, cut: float) -> EvidencePart:
-    offset = cut * len(scope) * (1 + OFFSET_SLACK)
-    return EvidencePart(
-        f"robust, nested, cut {cut:g}", "values", offset, partial(_lifted_robust, nested_values, scope, measure, cut, offset)
-    )
-
-
-# What parts compute, by name, so that a part can be sent to another process.
-
-
-def _plain_gains(
-    scope: Scope, measure: Measure, factors: Factors, offset: float, view: CandidateView, bets: Array, widened: float
-) -> Array:
-    return plain_gains(with_least_weights(view, factors), scope, measure) + offset
-
-
-def _both_sides(scope: Scope, measure: Measure, factors: Factors, view: CandidateView, bets: Array, widened: float) -> Array:
-    return both_sides(with_least_weights(view, factors), scope, measure)
-
-
-def _plain_values(scope: Scope, measure: Measure, factors: Factors, view: CandidateView, bets: Array, widened: float) -> Array:
-    return plain_values(with_least_weights(view, factors), scope, measure)
-
-
-def _filled_gains(
-    scope: Scope, measure: Measure, within: MeanRange | None, view: CandidateView, bets: Array, widened: float
-) -> Array:
-    return filled_gains(view, scope, measure, bets, widened, within)
-
-
-def _filled_values(scope: Scope, measure: Measure, view: CandidateView, bets: Array, widened: float) -> Array:
-    return filled_values(view, scope, measure, bets, widened)
-
-
-def _doubted_gains(scope: Scope, measure: Measure, factor: float, view: CandidateView, bets: Array, widened: float) -> Array:
-    return filled_gains_within_error(view, scope, measure, bets, factor, widened=widened)
-
-
-def _joint_gains(scope: Scope, measure: Measure, inner: InnerLimits, view: CandidateView, bets: Array, widened: float) -> Array:
-    return joint_gains(view, scope, measure, inner, bets, widened)
-
-
-def _corrected_gains(scope: Scope, measure: Measure, most: float, view: CandidateView, bets: Array, widened: float) -> Array:
-    return corrected_gains(view, scope, measure, most, bets, widened)
-
-
-def _lifted_robust(
-    robust: Callable[[CandidateView, Scope, Measure, float], Array],
-    scope: Scope,
-    measure: Measure,
-    limit: float,
-    offset: float,
-    view: CandidateView,
-    bets: Array,
-    widened: float,
-) -> Array:
-    return robust(view, scope, measure, limit) + offset
+def _robust_part(function: Callable[..., Array], scope: Scope, measure: Measure, limit: float, below: float) -> EvidencePart:
+    """Return a doubly robust part whose values are at least -below; limit: the range or the cut of its control variate."""
+    offset = below * (1 + OFFSET_SLACK)
+    cut = function in (nested_gains, nested_values)
+    name = f"robust, nested, cut {limit:g}" if cut else f"robust, range {limit:g}"
+    terms = partial(function, scope=scope, measure=measure, **{"cut" if cut else "range_below": limit})
+    return EvidencePart(name, "values", offset, terms, lift=offset)
 
 
 # How evidence for a claim is gathered; auto takes the strongest that the log allows.

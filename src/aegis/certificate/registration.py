@@ -1,12 +1,11 @@
 """Register a request before any result is seen, and write results of other commands into the ledger.
 
-A registered request belongs to the family of these data: it may be certified whatever others have shown by then, at its share
+A registered request belongs to the family of these data: it may be certified after any results of others, at its share
 of the risk. Registering reads the log to recognise it later, and asks the candidates for probabilities; no reward is evaluated.
 """
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from aegis.certificate.candidate import Candidate, LearnedPolicy
 from aegis.certificate.claims import CLAIMED_QUANTITIES
 from aegis.certificate.digests import DataDigest
-from aegis.certificate.ledger import REGISTER, Ledger, LookRecord, check_ledger_folder, identified, request_key
+from aegis.certificate.ledger import REGISTER, Ledger, LookRecord, check_ledger_folder, identified, request_key, utc_now
 from aegis.certificate.request import Request
 from aegis.certificate.risk import BarredRequest, RequestFamily, RiskShare, describe_first_result, risk_share_of
 from aegis.certificate.scan import open_head
@@ -110,7 +109,7 @@ def register(
     head, _, _ = open_head(request, source.batches(request.columns))
     data = DataDigest.of(source)
     book = Ledger.of(data.total, ledger, data.known_by(head))
-    kept: list[LookRecord] = []
+    before: list[LookRecord] = []
 
     def choose(earlier: Sequence[LookRecord]) -> LookRecord | None:
         family = RequestFamily.of(earlier)
@@ -123,26 +122,26 @@ def register(
                 "[chosen-after-results]; register it on fresh data, or declare in writing that it was fixed before: "
                 '--fixed-before "reason"'
             )
-        kept.extend(known)
+        before.extend(known)
         here = [look for look in known if not look.part and (look.kind == REGISTER or look.result)]
         if here and (family.first is not None or here[-1].asked == request.delta):
             return None
-        kept.clear()
+        before.clear()
         return LookRecord(
-            request_key(declared), now or _now(), declared, kind=REGISTER, fixed_before="" if fixed else declaration
+            request_key(declared), now or utc_now(), declared, kind=REGISTER, fixed_before="" if fixed else declaration
         )
 
     book.add(choose)
     records = book.records()
-    family, found = RequestFamily.of(records), risk_share_of(declared, records, declaration)
-    share, reason = (None, f"{found.reason}; {found.fix}") if isinstance(found, BarredRequest) else (found, "")
+    family, outcome = RequestFamily.of(records), risk_share_of(declared, records, declaration)
+    share, reason = (None, f"{outcome.reason}; {outcome.fix}") if isinstance(outcome, BarredRequest) else (outcome, "")
     known = {look.key for look in records if look.kind == REGISTER or look.statement}
     written = declaration if not family.has(declared) else ""
-    return Registration(declared, len(known), bool(kept), share, reason, str(book.path), written)
+    return Registration(declared, len(known), bool(before), share, reason, str(book.path), written)
 
 
 def record_result(
-    source: Source, kind: str, asked: Mapping[str, Any], ledger: str | Path | bool | None = None, now: str | None = None
+    source: Source, kind: str, request: Mapping[str, Any], ledger: str | Path | bool | None = None, now: str | None = None
 ) -> None:
     """Write down that a command other than `certify` shows estimates of candidates on all units of a log.
 
@@ -158,8 +157,8 @@ def record_result(
         close()
     data = DataDigest.of(source)
     book = Ledger.of(data.total, folder, data.known_by(head))
-    declared = {"asked": json_digest(dict(asked)), **asked}
-    book.add(lambda _: LookRecord(request_key(declared), now or _now(), declared, "shown", kind=kind))
+    declared = {"asked": json_digest(dict(request)), **request}
+    book.add(lambda _: LookRecord(request_key(declared), now or utc_now(), declared, "shown", kind=kind))
 
 
 def check_declaration(text: str | None) -> str:
@@ -167,7 +166,3 @@ def check_declaration(text: str | None) -> str:
     if text is not None and not text.strip():
         raise SettingError("--fixed-before needs a reason in words: when and where was the request fixed before the results?")
     return "" if text is None else text.strip()
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

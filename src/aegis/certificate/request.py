@@ -13,10 +13,11 @@ from aegis.certificate.claims import (
     Claim,
     UnitGroup,
     check_group_variables,
+    claims_at,
     margin_of,
     scopes_of,
 )
-from aegis.certificate.methods import CLAIM_METHODS, Reach, gain_parts, value_parts
+from aegis.certificate.methods import CLAIM_METHODS, Reach
 from aegis.errors import SettingError, check_choice
 from aegis.evidence import check_delta
 from aegis.files import json_digest
@@ -32,7 +33,7 @@ OTHER_LEVELS_ACT = ("log", "incumbent")
 class Request:
     """Candidates, scopes, risk and method. asked: the user named the scopes. fresh: no candidate has seen any of the log.
 
-    by: contexts of the outermost level whose groups get claims of their own. barred: scopes that nobody asked for by name and
+    by: contexts of the outermost level whose groups get claims of their own. barred: scopes that the user did not name and
     that hold a level without propensities: nothing is claimed there. The weights of the other scopes have no factor of it.
     stated: the incumbent as a policy, in the place of what the problem states. others: how levels outside a scope act, as in the
     `log` or as the `incumbent`.
@@ -66,8 +67,8 @@ class Request:
         others: str = "log",
     ) -> Request:
         """Return a checked request; SettingError says what does not fit."""
-        given: list[Any] = list(candidates) if isinstance(candidates, list | tuple) else [candidates]
-        listed = tuple(Candidate.of(item, place) for place, item in enumerate(given, 1))
+        policies: list[Any] = list(candidates) if isinstance(candidates, list | tuple) else [candidates]
+        listed = tuple(Candidate.of(item, place) for place, item in enumerate(policies, 1))
         if not listed:
             raise SettingError("there is no candidate; give at least one policy")
         names = [candidate.name for candidate in listed]
@@ -83,13 +84,13 @@ class Request:
             check_choice(word, CLAIMED_QUANTITIES, "claim")
         if "gain" not in what:
             raise SettingError("the gain is always among the claims; add 'gain'")
-        found, barred = _possible_scopes(problem, scopes, {name for candidate in listed for name in candidate.levels(problem)})
+        chosen, barred = _possible_scopes(problem, scopes, {name for candidate in listed for name in candidate.levels(problem)})
         variables = tuple(variable.name for variable in check_group_variables(problem, by))
         asked = scopes is not None
         check_choice(others, OTHER_LEVELS_ACT, "way in which other levels act")
         stated = None if incumbent is None else _stated_incumbent(incumbent)
         claims = tuple(dict.fromkeys(what))
-        return cls(problem, listed, found, delta, method, claims, fresh, asked, variables, barred, stated, others)
+        return cls(problem, listed, chosen, delta, method, claims, fresh, asked, variables, barred, stated, others)
 
     @property
     def comparator(self) -> Comparator:
@@ -121,6 +122,18 @@ class Request:
         """Return the levels of a scope, outermost first."""
         return tuple(name for name in self.problem.names if name in scope)
 
+    def settings(self) -> dict[str, Any]:
+        """Return scopes, risk and method as plain data."""
+        return {
+            "scopes": [list(self.named(scope)) for scope in self.scopes],
+            "delta": self.delta,
+            "method": self.method,
+            "what": list(self.what),
+            "fresh": self.fresh,
+            "by": list(self.by),
+            **({} if self.others == "log" else {"others": self.others}),
+        }
+
     def declared(self) -> dict[str, Any]:
         """Return the claims as plain data: what goes into the ledger before the data are opened."""
         return {
@@ -128,35 +141,29 @@ class Request:
             "candidates": [
                 {"name": candidate.name, "digest": candidate.digest, "code": candidate.code} for candidate in self.candidates
             ],
-            "scopes": [list(self.named(scope)) for scope in self.scopes],
-            "delta": self.delta,
-            "method": self.method,
-            "what": list(self.what),
-            "fresh": self.fresh,
-            "by": list(self.by),
+            **self.settings(),
             **({} if self.stated is None else {"incumbent": self.stated.digest}),
-            **({} if self.others == "log" else {"others": self.others}),
         }
 
 
 def _stated_incumbent(incumbent: Policy | Candidate) -> Candidate:
     """Return a given incumbent with the columns that it reads."""
-    found = Candidate.of(incumbent)
-    return found if isinstance(incumbent, Candidate) else replace(found, name="the incumbent")
+    candidate = Candidate.of(incumbent)
+    return candidate if isinstance(incumbent, Candidate) else replace(candidate, name="the incumbent")
 
 
 def _possible_scopes(
-    problem: Problem, asked: Iterable[Iterable[str]] | None, levels: set[str]
+    problem: Problem, named: Iterable[Iterable[str]] | None, levels: set[str]
 ) -> tuple[tuple[Scope, ...], tuple[Scope, ...]]:
     """Return the scopes to certify, and those that cannot be because a level in them has no propensity.
 
-    Scopes that somebody asked for by name are all to be certified, or refused; so are all if no level has propensities.
+    Scopes that the user named are all to be certified, or refused; so are all if no level has propensities.
     """
     known = {name for name in levels if problem.level(name).propensity is not None}
-    if asked is not None or not known or known == levels:
-        return scopes_of(problem, asked, levels), ()
-    found = scopes_of(problem, None, known)
-    return found, tuple(scope for scope in scopes_of(problem, None, levels) if scope not in found)
+    if named is not None or not known or known == levels:
+        return scopes_of(problem, named, levels), ()
+    possible = scopes_of(problem, None, known)
+    return possible, tuple(scope for scope in scopes_of(problem, None, levels) if scope not in possible)
 
 
 def _fixed_tests(
@@ -178,8 +185,9 @@ def declare_claims(request: Request, sample: Batch, groups: Sequence[UnitGroup] 
 
     sample: a few episodes, to find out which policies give whole distributions; the number of claims does not depend on it.
     """
-    problem, method, comparator = request.problem, request.method, request.comparator
+    problem, comparator = request.problem, request.comparator
     reward, guards = reward_measure(problem), guard_measures(problem)
+    methods = dict.fromkeys(request.what, request.method)
     pairs = len(request.candidates) * len(request.scopes)
     delta = request.delta * (1.0 - SUBGROUP_SHARE) if groups else request.delta
     share = delta / (pairs * (len(request.what) + len(guards)))
@@ -191,16 +199,10 @@ def declare_claims(request: Request, sample: Batch, groups: Sequence[UnitGroup] 
             close = tuple(candidate.close(name, comparator) for name in ordered)
             reach = Reach(all(knows[name] for name in ordered), close, comparator)
             margin = margin_of(problem, scope) / reward.width
-            parts = gain_parts(problem, scope, reward, reach, method)
-            claims.append(Claim(index, scope, "gain", reward, margin, share, parts))
+            own = claims_at(problem, scope, reach, methods, margin=margin, delta=share, candidate=index)
             small = request.delta * SUBGROUP_SHARE / (pairs * max(len(groups), 1))
-            claims += [Claim(index, scope, "gain", reward, 0.0, small, parts, group) for group in groups]
-            if "value" in request.what:
-                parts = value_parts(problem, scope, reward, reach, method)
-                claims.append(Claim(index, scope, "value", reward, 0.0, share, parts))
-            for guard in guards:
-                parts = gain_parts(problem, scope, guard, reach, method)
-                claims.append(Claim(index, scope, "guard", guard, -guard.allowed / guard.width, share, parts))
+            subgroups = [replace(own[0], margin=0.0, delta=small, group=group) for group in groups]
+            claims += [own[0], *subgroups, *own[1:]]  # a subgroup uses the grids of the claim before it
     return tuple(claims)
 
 

@@ -43,7 +43,7 @@ def smoothing_slack(problem: Problem, scope: Sequence[str]) -> float | None:
 
 def unsmoothed_results(request: Request, levels: Sequence[LevelResult]) -> list[dict[str, Any]]:
     """Return for each result what holds of exact actions, as plain data; only for policies that are known to act in windows."""
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     problem = request.problem
     windowed = {item.name: frozenset(getattr(item.policy, "windowed", ())) for item in request.candidates}
     for level in levels:
@@ -51,7 +51,7 @@ def unsmoothed_results(request: Request, levels: Sequence[LevelResult]) -> list[
         if less is None or level.verdict == REFUSED or not set(level.scope) <= windowed[level.candidate]:
             continue
         worse = less if problem.reward.goal == "maximise" else -less
-        found.append(
+        results.append(
             {
                 "candidate": level.candidate,
                 "scope": list(level.scope),
@@ -60,7 +60,7 @@ def unsmoothed_results(request: Request, levels: Sequence[LevelResult]) -> list[
                 "value_lower": None if level.value_lower is None else level.value_lower - worse,
             }
         )
-    return found
+    return results
 
 
 FORESEEABLE = 30  # units from which it is said how many more it would take
@@ -70,9 +70,9 @@ THIN_UNITS = 20  # effective units below which it is not: a few large weights te
 IDENTICAL = "identical"  # the code of a candidate that does what its comparator does
 
 
-def identical_reason(request: Request, found: ScanResult, index: int, scope: Scope, comparator: str) -> str:
+def identical_reason(request: Request, scan: ScanResult, index: int, scope: Scope, comparator: str) -> str:
     """Return why a candidate that does what its comparator does is refused; empty if they differ on a certified decision."""
-    if found.agreements[index, scope].differs or not found.certified_episodes:
+    if scan.agreements[index, scope].differs or not scan.counts["certified_episodes"]:
         return ""
     place = ", ".join(repr(name) for name in request.named(scope))
     return (
@@ -95,72 +95,87 @@ def moving_log_reason(request: Request, index: int, scope: Scope, several: Colle
 
 
 def level_result(
-    request: Request, found: ScanResult, index: int, scope: Scope, refusals: Sequence[Finding], several: Collection[str] = ()
+    request: Request, scan: ScanResult, index: int, scope: Scope, refusals: Sequence[Finding], several: Collection[str] = ()
 ) -> LevelResult:
     """Return the result of one candidate at one scope; refusals: findings that forbid a certificate at this scope.
 
     several: levels of which the audit says that several policies wrote the log.
     """
-    problem, candidate, names = request.problem, request.candidates[index], request.named(scope)
-    own = [item for item in _evidence_of(found, index, scope) if item.claim.group is None]
+    own = [item for item in scan.evidence if (item.claim.candidate, item.claim.scope, item.claim.group) == (index, scope, None)]
+    units = max((item.blend.count for item in own if item.blend is not None), default=0)
     delta = sum(item.claim.delta for item in own)
-    margin = margin_of(problem, scope)
-    effective = effective_units(found.balances[index, scope])
-    spread = {**found.spreads[index, scope].plain(), "effective_units": _finite(effective)}
-    if refusals:
-        reason = "; ".join(f"{item.message} [{item.code}]" for item in refusals)
-        return refused_result(candidate.name, names, delta, margin, reason, _units(own))
-    moving = moving_log_reason(request, index, scope, several)
-    if moving:
-        return refused_result(candidate.name, names, delta, margin, f"{moving} [{FOLLOWS_MOVING_LOG}]", _units(own))
-    comparator = describe_comparator(problem, request.comparator, scope, several)
-    same = identical_reason(request, found, index, scope, comparator)
-    if same:
-        return refused_result(candidate.name, names, delta, margin, f"{same} [{IDENTICAL}]", _units(own))
-    if weights_unbalanced(found.balances[index, scope]):
-        return refused_result(candidate.name, names, delta, margin, _unbalanced_reason(request, found, index, scope), _units(own))
+    comparator = describe_comparator(request.problem, request.comparator, scope, several)
+    reason = _refusal_reason(request, scan, index, scope, refusals, several, comparator)
+    if reason:
+        return refused_result(request, index, scope, reason, delta, units)
     reward = next(item for item in own if item.claim.what == "gain")
     try:
         tests, path = [_test(item) for item in own], _path(reward)
     except RefusedError as error:
-        return refused_result(candidate.name, names, delta, margin, str(error), _units(own))
+        return refused_result(request, index, scope, str(error), delta, units)
     gain = next(test for test in tests if test.what == "gain")
     value = next((test for test in tests if test.what == "value"), None)
-    measure = next(item.claim.measure for item in own if item.claim.what == "gain")
     guards = tuple(_guard(item, test) for item, test in zip(own, tests, strict=True) if test.what == "guard")
-    moments = found.moments[index, scope]
-    verdict = CERTIFIED if gain.certified and all(guard.verdict == CERTIFIED for guard in guards) else NOT_YET
+    moments, measure = scan.moments[index, scope], reward.claim.measure
+    effective = effective_units(scan.balances[index, scope])
+    why = _reason(gain, guards)
+    certified = gain.certified and all(guard.verdict == CERTIFIED for guard in guards)
     needed = [test.units_needed for test in tests if test.what != "value" and not test.certified]
+    foreseen = [number for number in needed if number is not None]
+    foreseeable = bool(needed) and len(foreseen) == len(needed) and not effective < THIN_UNITS
+    incumbent_value, exploration = _exploration(request, moments, measure, scope)
     return LevelResult(
-        candidate.name,
-        names,
-        verdict,
-        _reason(gain, guards),
-        delta,
-        margin,
-        None if gain.lower_scaled is None else measure.gain(gain.lower_scaled),
-        _finite(measure.gain(moments.mean("gain"))),
-        _finite(measure.gain(moments.error("gain"))),
-        None if value is None or value.lower_scaled is None else measure.value(value.lower_scaled),
-        _finite(measure.value(min(max(moments.mean("value"), 0.0), 1.0))),  # an estimate may leave the range, the value cannot
-        _finite(measure.value(moments.mean("legacy"))),
-        gain.units,
-        None if not needed or None in needed or effective < THIN_UNITS else max(n for n in needed if n is not None) - gain.units,
-        " + ".join(gain.method) or "none",
-        guards,
-        path,
-        tuple(tests),
-        spread,
-        comparator,
-        describe_other_levels(problem, request.comparator, scope),
-        *_exploration(request, moments, measure, scope),
-        comparator_kind(request.comparator, scope, several),
-        differs_by_exploration(request.comparator, scope, several),
-        unreached_share(found, index, scope, request.comparator.compared(scope)),
-        find_sensitivity(request, found, [item for item in own if item.claim.what != "value"])
-        if verdict == CERTIFIED
-        else Sensitivity(None, f"not certified: {_reason(gain, guards)}"),
+        candidate=request.candidates[index].name,
+        scope=request.named(scope),
+        verdict=CERTIFIED if certified else NOT_YET,
+        reason=why,
+        delta=delta,
+        margin=margin_of(request.problem, scope),
+        gain_lower=None if gain.lower_scaled is None else measure.gain(gain.lower_scaled),
+        estimate=_finite(measure.gain(moments.mean("gain"))),
+        estimate_error=_finite(measure.gain(moments.error("gain"))),
+        value_lower=None if value is None or value.lower_scaled is None else measure.value(value.lower_scaled),
+        value_estimate=_value_in_range(measure, moments.mean("value")),
+        legacy_value=_finite(measure.value(moments.mean("legacy"))),
+        units=gain.units,
+        further_units=max(foreseen) - gain.units if foreseeable else None,
+        method=" + ".join(gain.method) or "none",
+        guards=guards,
+        path=path,
+        tests=tuple(tests),
+        weights={**scan.spreads[index, scope].plain(), "effective_units": _finite(effective)},
+        comparator=comparator,
+        others=describe_other_levels(request.problem, request.comparator, scope),
+        incumbent_value=incumbent_value,
+        exploration=exploration,
+        against=comparator_kind(request.comparator, scope, several),
+        explored=differs_by_exploration(request.comparator, scope, several),
+        unreached=unreached_share(scan, index, scope, request.comparator.compared(scope)),
+        sensitivity=find_sensitivity(request, scan, [item for item in own if item.claim.what != "value"])
+        if certified
+        else Sensitivity(None, f"not certified: {why}"),
     )
+
+
+def _refusal_reason(
+    request: Request,
+    scan: ScanResult,
+    index: int,
+    scope: Scope,
+    refusals: Sequence[Finding],
+    several: Collection[str],
+    comparator: str,
+) -> str:
+    """Return why nothing is certified of a candidate at a scope, with the codes of findings; empty if nothing forbids it."""
+    if refusals:
+        return "; ".join(f"{item.message} [{item.code}]" for item in refusals)
+    moving = moving_log_reason(request, index, scope, several)
+    if moving:
+        return f"{moving} [{FOLLOWS_MOVING_LOG}]"
+    same = identical_reason(request, scan, index, scope, comparator)
+    if same:
+        return f"{same} [{IDENTICAL}]"
+    return _unbalanced_reason(request, scan, index, scope) if weights_unbalanced(scan.balances[index, scope]) else ""
 
 
 def _exploration(request: Request, moments: UnitMoments, measure: Measure, scope: Scope) -> tuple[float | None, float | None]:
@@ -168,24 +183,21 @@ def _exploration(request: Request, moments: UnitMoments, measure: Measure, scope
     if not request.comparator.stated(request.comparator.compared(scope)):
         return None, None
     over_log = moments.mean("value") - moments.mean("legacy")
-    return (
-        _finite(measure.value(min(max(moments.mean("incumbent"), 0.0), 1.0))),
-        _finite(measure.gain(over_log - moments.mean("gain"))),
-    )
+    return _value_in_range(measure, moments.mean("incumbent")), _finite(measure.gain(over_log - moments.mean("gain")))
 
 
-def unreached_share(found: ScanResult, index: int, scope: Scope, wide: Scope) -> float:
+def unreached_share(scan: ScanResult, index: int, scope: Scope, wide: Scope) -> float:
     """Return the largest share of the incumbent's probability on actions that the log never takes, at any level compared."""
-    agreement = found.agreements[index, scope]
+    agreement = scan.agreements[index, scope]
     known = [agreement.share(level) for level in agreement.decisions]
-    return max([*known, *(ratios.missing for name, ratios in found.ratios.items() if name in wide)], default=0.0)
+    return max([*known, *(ratios.missing for name, ratios in scan.ratios.items() if name in wide)], default=0.0)
 
 
-def subgroup_results(request: Request, found: ScanResult, levels: Sequence[LevelResult]) -> list[dict[str, Any]]:
+def subgroup_results(request: Request, scan: ScanResult, levels: Sequence[LevelResult]) -> list[dict[str, Any]]:
     """Return the gains of subgroups as plain data, of those results that were not refused."""
     listed = []
     refused = {(level.candidate, level.scope) for level in levels if level.verdict == REFUSED}
-    for item in found.evidence:
+    for item in scan.evidence:
         claim = item.claim
         name, scope = request.candidates[claim.candidate].name, request.named(claim.scope)
         if claim.group is None or (name, scope) in refused:
@@ -209,10 +221,6 @@ def subgroup_results(request: Request, found: ScanResult, levels: Sequence[Level
     return listed
 
 
-def _evidence_of(found: ScanResult, index: int, scope: Scope) -> list[ClaimEvidence]:
-    return [item for item in found.evidence if item.claim.candidate == index and item.claim.scope == scope]
-
-
 def _test(item: ClaimEvidence) -> Test:
     claim, blend = item.claim, item.blend
     low, high = claim.bracket
@@ -233,18 +241,18 @@ def _test(item: ClaimEvidence) -> Test:
         if not certified and claim.what != "value" and blend.count >= FORESEEABLE:
             needed = blend.units_needed(claim.margin, claim.delta)
     return Test(
-        claim.what,
-        claim.measure.column,
-        tuple(part.name for part in claim.parts),
-        claim.delta,
-        claim.margin,
-        lower,
-        certified,
-        0 if blend is None else blend.count,
-        needed,
-        tuple(grid.centre for grid in item.grids),
-        tuple(tuple(None if total is None else str(total) for total in sketch.sums) for sketch in item.sketches),
-        tuple(grid.digest for grid in item.grids),
+        what=claim.what,
+        column=claim.measure.column,
+        method=tuple(part.name for part in claim.parts),
+        delta=claim.delta,
+        margin_scaled=claim.margin,
+        lower_scaled=lower,
+        certified=certified,
+        units=0 if blend is None else blend.count,
+        units_needed=needed,
+        centres=tuple(grid.centre for grid in item.grids),
+        sums=tuple(tuple(None if total is None else str(total) for total in sketch.sums) for sketch in item.sketches),
+        grids=tuple(grid.digest for grid in item.grids),
     )
 
 
@@ -266,8 +274,8 @@ def _path(item: ClaimEvidence) -> tuple[Station, ...]:
     return tuple(Station(blend.count, claim.measure.gain(blend.lower(claim.delta, low, high))) for blend in blends)
 
 
-def _unbalanced_reason(request: Request, found: ScanResult, index: int, scope: Scope) -> str:
-    candidate, mean = request.candidates[index], mean_weight(found.balances[index, scope])
+def _unbalanced_reason(request: Request, scan: ScanResult, index: int, scope: Scope) -> str:
+    candidate, mean = request.candidates[index], mean_weight(scan.balances[index, scope])
     columns = f" ({', '.join(candidate.columns)})" if candidate.columns else ""
     return (
         f"the weights of {candidate.name} at {', '.join(repr(name) for name in request.named(scope))} average {mean:.4g} beyond "
@@ -283,13 +291,22 @@ def _reason(gain: Test, guards: Sequence[GuardResult]) -> str:
     return f"the gain is certified, the guard '{waiting[0]}' is not yet" if waiting else "the gain is certified"
 
 
-def refused_result(name: str, scope: tuple[str, ...], delta: float, margin: float, reason: str, units: int) -> LevelResult:
+def refused_result(request: Request, index: int, scope: Scope, reason: str, delta: float = 0.0, units: int = 0) -> LevelResult:
     """Return a refused result: no numbers, because what is not valid is not shown."""
-    return LevelResult(name, scope, REFUSED, reason, delta, margin, None, None, None, None, None, None, units, None, "none")
+    return LevelResult(
+        candidate=request.candidates[index].name,
+        scope=request.named(scope),
+        verdict=REFUSED,
+        reason=reason,
+        delta=delta,
+        margin=margin_of(request.problem, scope),
+        units=units,
+    )
 
 
-def _units(own: Sequence[ClaimEvidence]) -> int:
-    return max((item.blend.count for item in own if item.blend is not None), default=0)
+def _value_in_range(measure: Measure, scaled: float) -> float | None:
+    """Return an estimated value in the column's units: the estimate may leave the range, the value cannot."""
+    return _finite(measure.value(min(max(scaled, 0.0), 1.0)))
 
 
 def _finite(value: float) -> float | None:

@@ -8,8 +8,9 @@ same however many processes read. Episodes that begin in one piece and end in an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -48,15 +49,18 @@ from aegis.ope import (
     level_weights,
     reward_level,
     reward_measure,
+    views_in_pieces,
 )
-from aegis.problem import Array, Batch, Policy, Problem, Scope
+from aegis.problem import Array, Batch, Problem, Scope
+
+COUNTED = ("episodes", "certified_episodes", "prior_episodes", "waiting_episodes", "rows")  # of a log
 
 
 @dataclass(slots=True)
 class ScanResult:
     """What one pass found: evidence by claim; estimates and weights by (candidate, scope) and (candidate, level).
 
-    ratios: of the incumbent, by level of which only the probability of the action taken is logged.
+    ratios: of the incumbent, by level of which only the probability of the action taken is logged. counts: see COUNTED.
     """
 
     claims: tuple[Claim, ...]
@@ -73,11 +77,7 @@ class ScanResult:
     behaviours: dict[str, CodeBehaviour]
     recognised: list[SeenEpisodes]
     unrecognisable: list[str]
-    episodes: int = 0
-    rows: int = 0
-    certified_episodes: int = 0
-    prior_episodes: int = 0
-    waiting_episodes: int = 0
+    counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
     held: SensitivityUnits | None = None
 
     @classmethod
@@ -111,14 +111,14 @@ class ScanResult:
 
         first: the path of bounds begins there. skimmed: weights are not described there.
         """
-        found = ScanResult.start(request, self.claims, self.sides)
-        found.models = self.models
-        found.evidence = [ClaimEvidence.start(item.claim, item.grids, request.problem) for item in self.evidence]
-        for item in (*found.evidence, *found.balances.values()):
+        result = ScanResult.start(request, self.claims, self.sides)
+        result.models = self.models
+        result.evidence = [ClaimEvidence.start(item.claim, item.grids, request.problem) for item in self.evidence]
+        for item in (*result.evidence, *result.balances.values()):
             item.recorded = first
-        for spread in (*found.spreads.values(), *found.level_spreads.values()):
+        for spread in (*result.spreads.values(), *result.level_spreads.values()):
             spread.skimmed = skimmed
-        return found
+        return result
 
     def merge(self, other: ScanResult) -> None:
         """Add what was found in a later piece, before either is closed."""
@@ -139,11 +139,7 @@ class ScanResult:
             self.behaviours[name].merge(behaviour)
         for recognised, again in zip(self.recognised, other.recognised, strict=True):
             recognised.merge(again)
-        self.episodes += other.episodes
-        self.rows += other.rows
-        self.certified_episodes += other.certified_episodes
-        self.prior_episodes += other.prior_episodes
-        self.waiting_episodes += other.waiting_episodes
+        self.counts.update(other.counts)
 
     def close(self) -> None:
         """Make clusters, which are whole only now, into units; RefusedError if candidates have seen what is certified."""
@@ -174,45 +170,41 @@ def _moments(problem: Problem) -> UnitMoments:
     return UnitMoments(ESTIMATE_SERIES, ClusterUnits(np.zeros(len(ESTIMATE_SERIES)), problem.cluster_most, problem.cluster_name))
 
 
-MOST_SCAN_CELLS = 2**23  # particles x rows x actions held in memory at once
-
 MOSTLY_CERTIFIED = 0.9  # share of certified episodes from which it is cheaper to compute all of a batch than to take them out
 
 _EpisodeMask = npt.NDArray[np.bool_]
 
 
-def add_batch(request: Request, found: ScanResult, batch: Batch) -> None:
+def add_batch(request: Request, result: ScanResult, batch: Batch) -> None:
     """Add the certified episodes of a batch; RefusedError if an assumption fails in it."""
     problem = request.problem
-    closed = found.sides.closed(batch)
-    mask = found.sides.certified(problem, batch)
-    found.episodes += len(batch)
-    found.rows += len(batch.levels[problem.innermost.name])
-    found.waiting_episodes += int((~closed).sum())
-    found.certified_episodes += int(mask.sum())
-    found.prior_episodes += int((closed & ~mask).sum())
+    closed = result.sides.closed(batch)
+    mask = result.sides.certified(problem, batch)
+    numbers = (len(batch), mask.sum(), (closed & ~mask).sum(), (~closed).sum(), len(batch.levels[problem.innermost.name]))
+    result.counts.update(dict(zip(COUNTED, map(int, numbers), strict=True)))
     if not mask.any():
         return
-    kept, members = batch, None if mask.all() else mask
+    counted, members = batch, None if mask.all() else mask
     if mask.mean() < MOSTLY_CERTIFIED:
-        kept, members = batch.take_episodes(mask), None
-    add_to_recognition(found.recognised, kept, np.ones(len(kept), dtype=np.bool_) if members is None else members)
-    comparator = request.comparator
+        counted, members = batch.take_episodes(mask), None
+    add_to_recognition(result.recognised, counted, np.ones(len(counted), dtype=np.bool_) if members is None else members)
     for index, candidate in enumerate(request.candidates):
-        for piece, certified in pieces_in_memory(problem, candidate.policy, kept, members):
-            view = CandidateView(problem, piece, candidate.policy, found.models[index], comparator)
-            _add_view(request, found, index, view, certified)
+        start = 0
+        for view in views_in_pieces(problem, candidate.policy, result.models[index], [counted], request.comparator):
+            stop = start + len(view.batch)
+            _add_view(request, result, index, view, None if members is None else members[start:stop])
+            start = stop
 
 
-def _add_view(request: Request, found: ScanResult, index: int, view: CandidateView, certified: _EpisodeMask | None) -> None:
+def _add_view(request: Request, result: ScanResult, index: int, view: CandidateView, certified: _EpisodeMask | None) -> None:
     """Add the certified episodes of a view; all of them if None."""
     values: list[Array] = []
     cluster = view.batch.cluster
     rows = {} if certified is None else _expand_mask(view.batch, certified)
-    behaviour = found.behaviours.get(request.candidates[index].name)
+    behaviour = result.behaviours.get(request.candidates[index].name)
     if behaviour is not None:
         behaviour.add(view, view.batch, rows)
-    for item in found.evidence:
+    for item in result.evidence:
         claim = item.claim
         if claim.candidate != index:
             continue
@@ -223,16 +215,16 @@ def _add_view(request: Request, found: ScanResult, index: int, view: CandidateVi
             robust = request.problem.carry_over == "none" and any(part.modelled for part in claim.parts)
             sides = any(part.name.startswith(BOTH_SIDES) for part in claim.parts)
             estimates = episode_estimates(view, claim.scope, claim.measure, robust, sides)
-            found.moments[index, claim.scope].add(estimates, cluster, certified)
+            result.moments[index, claim.scope].add(estimates, cluster, certified)
             weights = view.node_weights(claim.scope)
-            found.spreads[index, claim.scope].add(weights if certified is None else weights[rows[view.level]])
-            found.agreements[index, claim.scope].add(view, claim.scope, rows)
-            balance = found.balances[index, claim.scope]
+            result.spreads[index, claim.scope].add(weights if certified is None else weights[rows[view.level]])
+            result.agreements[index, claim.scope].add(view, claim.scope, rows)
+            balance = result.balances[index, claim.scope]
             balance.add(balance.compute(view), cluster, certified)
-    for ratios in found.ratios.values() if index == 0 else ():
+    for ratios in result.ratios.values() if index == 0 else ():
         ratios.add(view, certified)
-    for (position, name), spread in found.level_spreads.items():
-        if position == index and spread is not found.spreads.get((index, own_weight_scope(request.problem, name))):
+    for (position, name), spread in result.level_spreads.items():
+        if position == index and spread is not result.spreads.get((index, own_weight_scope(request.problem, name))):
             weights = level_weights(view, view.batch, name)
             spread.add(weights if certified is None else weights[rows[name]])
 
@@ -243,25 +235,11 @@ def _intersection(members: _EpisodeMask, certified: _EpisodeMask | None) -> _Epi
 
 def _expand_mask(batch: Batch, mask: _EpisodeMask) -> dict[str | None, _EpisodeMask]:
     """Return the mask of episodes at the decisions `[n]` of each level; None stands for the episodes."""
-    found: dict[str | None, _EpisodeMask] = {None: mask}
+    masks: dict[str | None, _EpisodeMask] = {None: mask}
     for name, table in batch.levels.items():
         mask = mask[table.parent]
-        found[name] = mask
-    return found
-
-
-def pieces_in_memory(
-    problem: Problem, policy: Policy, batch: Batch, mask: _EpisodeMask | None
-) -> Iterator[tuple[Batch, _EpisodeMask | None]]:
-    """Yield the batch, and the mask of its episodes, in pieces whose full distributions fit into memory."""
-    widest = max(level.actions.count for level in problem.levels) * policy.weights.size
-    rows = max(len(table) for table in batch.levels.values())
-    count = -(-rows * widest // MOST_SCAN_CELLS)
-    if count <= 1:
-        yield batch, mask
-        return
-    for part in np.array_split(np.arange(len(batch)), min(count, len(batch))):
-        yield batch.take_episodes(part), None if mask is None else mask[part]
+        masks[name] = mask
+    return masks
 
 
 BatchObserver = Callable[[Batch], None]
@@ -290,14 +268,14 @@ def scan_log(
     ) as beside:  # what they have seen when something is refused stands beside the refusal
         for batch in head:
             beside.show(batch)
-        found = place_evidence(request, head, whole, sides, total_rows)
+        result = place_evidence(request, head, whole, sides, total_rows)
         while head:  # each is let go of when it has been added
-            add_batch(request, found, head.pop(0))
+            add_batch(request, result, head.pop(0))
         for batch in rest:
             beside.show(batch)
-            add_batch(request, found, batch)
-        found.close()
-        return found
+            add_batch(request, result, batch)
+        result.close()
+        return result
 
 
 def open_head(request: Request, batches: Iterator[Batch]) -> tuple[list[Batch], Iterator[Batch], bool]:
@@ -321,23 +299,25 @@ def place_evidence(
     else:
         claims = tuple(claim for claim, _ in frozen.claims)
     units = foresee_units(problem, sides, head, whole, total_rows)
-    found = ScanResult.start(request, claims, sides)
-    found.held = SensitivityUnits(
+    result = ScanResult.start(request, claims, sides)
+    result.held = SensitivityUnits(
         choose_sensitivity_units(problem, sides, head, MOST_SENSITIVITY_ROWS), whole or problem.cluster is None, prior, units
     )
-    found.described = {"differs": comparator_differences(request, head[0])}
+    result.described = {"differs": comparator_differences(request, head[0])}
     if frozen is not None:
-        found.models.append(frozen.models)
-        found.evidence += [ClaimEvidence.start(claim, grids, problem) for claim, grids in frozen.claims]
+        result.models.append(frozen.models)
+        result.evidence += [ClaimEvidence.start(claim, grids, problem) for claim, grids in frozen.claims]
     for index, candidate in enumerate(request.candidates if frozen is None else ()):
         own = [claim for claim in claims if claim.candidate == index]
-        found.models.append(fit_models(problem, candidate, own, prior))
-        view = None if prior is None else CandidateView(problem, prior, candidate.policy, found.models[index], request.comparator)
+        result.models.append(fit_models(problem, candidate, own, prior))
+        view = (
+            None if prior is None else CandidateView(problem, prior, candidate.policy, result.models[index], request.comparator)
+        )
         for claim in own:
             if claim.group is None:
                 grids = tuple(place_grid(part, claim, view, units) for part in claim.parts)
-            found.evidence.append(ClaimEvidence.start(claim, grids, problem))  # a subgroup uses the grids of the claim before it
-    return found
+            result.evidence.append(ClaimEvidence.start(claim, grids, problem))  # a subgroup uses the grids of the claim before it
+    return result
 
 
 def _sample_episodes(head: Sequence[Batch]) -> Batch:
@@ -351,7 +331,7 @@ def _show_batch(looks: Sequence[BatchObserver], batch: Batch) -> None:
 
 
 def _try_policies(request: Request, sample: Batch) -> None:
-    """Ask every candidate at every level it will be asked at: what it cannot answer is told before anything is looked at."""
+    """Ask every candidate at every level in scope: it raises what it cannot answer before any unit is opened."""
     for candidate in request.candidates:
         for name in requested_levels(request):
             candidate.policy.taken(name, sample)
@@ -361,7 +341,7 @@ def _try_policies(request: Request, sample: Batch) -> None:
 class PieceResult:
     """What was found in a piece, the rows at its ends, and why it was refused half way, if it was."""
 
-    found: ScanResult
+    scan: ScanResult
     auditor: Auditor
     ends: list[pa.Table]
     refusal: str | None = None
@@ -379,18 +359,18 @@ class PieceScan:
     def __call__(self, number: int) -> PieceResult:
         """Return what is in a piece."""
         skim = skips_costly_checks(number)
-        found, auditor = self.start.again(self.request, number == 0, skim), self.auditor.part(number, skim, self.pieces.episodes)
+        result, auditor = self.start.again(self.request, number == 0, skim), self.auditor.part(number, skim, self.pieces.episodes)
         reading = self.pieces.read(number)
-        refusal = self.weigh(reading, found, auditor)
-        found.models = []  # everybody has them
-        return PieceResult(found, auditor, reading.ends, refusal)
+        refusal = self.weigh(reading, result, auditor)
+        result.models = []  # everybody has them
+        return PieceResult(result, auditor, reading.ends, refusal)
 
-    def weigh(self, batches: Iterable[Batch], found: ScanResult, auditor: Auditor) -> str | None:
+    def weigh(self, batches: Iterable[Batch], result: ScanResult, auditor: Auditor) -> str | None:
         """Add batches; return why they were refused, None if they were not."""
         for batch in batches:
             auditor.add(batch)
             try:
-                add_batch(self.request, found, batch)
+                add_batch(self.request, result, batch)
             except RefusedError as error:
                 return str(error)
         return None
@@ -411,27 +391,27 @@ def scan_pieces(
     request = request if opening is None else opening(head)
     batches.close()
     auditor.place(head[0])
-    found = place_evidence(request, head, whole, sides)
+    result = place_evidence(request, head, whole, sides)
     head.clear()
     _release_memory()
-    work = PieceScan(pieces, request, found.again(request), auditor.part(0))
+    work = PieceScan(pieces, request, result.again(request), auditor.part(0))
     edges, number = pieces.edges(), len(pieces)
-    last = PieceResult(found.again(request), auditor.part(number), [])
+    last = PieceResult(result.again(request), auditor.part(number), [])
     own = [name for candidate in request.candidates for name in code_modules(candidate.policy)]
     with pickle_by_value(engine, own):
         for part in map_in_order(engine_for_function(engine, work), work, range(number)):
             auditor.merge(part.auditor)
             _raise_refusal(part.refusal)
-            found.merge(part.found)
-            _raise_refusal(work.weigh(edges.add(part.ends), last.found, last.auditor))
+            result.merge(part.scan)
+            _raise_refusal(work.weigh(edges.add(part.ends), last.scan, last.auditor))
             if report is not None:
-                report(found.episodes)
-    refusal = work.weigh(edges.close(), last.found, last.auditor)
+                report(result.counts["episodes"])
+    refusal = work.weigh(edges.close(), last.scan, last.auditor)
     auditor.merge(last.auditor)
     _raise_refusal(refusal)
-    found.merge(last.found)
-    found.close()
-    return found
+    result.merge(last.scan)
+    result.close()
+    return result
 
 
 def _release_memory() -> None:

@@ -1,7 +1,7 @@
 """How wrong the logged probabilities may be: the largest factor Gamma that a certificate survives.
 
 Let nu be the logged probability of an action at a level in scope and nu' the true one, `nu / Gamma <= nu' <= min(1, Gamma nu)`.
-A test at Gamma is valid whatever nu' is in between. Where the certificate rests on water-filled bets at one level the wealths
+A test at Gamma is valid for every nu' in between. Where the certificate rests on water-filled bets at one level the wealths
 of these and of the plain test are averaged: the former need less data, the latter survive more where there are plenty.
 Everywhere else the plain test stands alone and may survive less than the certificate would.
 
@@ -25,15 +25,22 @@ from aegis.certificate.claims import Claim
 from aegis.certificate.evidence import ClaimEvidence, place_grid
 from aegis.certificate.methods import FILLED, PLAIN, EvidencePart, plain_gain
 from aegis.certificate.request import Request
-from aegis.certificate.scan import ScanResult, pieces_in_memory
+from aegis.certificate.scan import ScanResult
 from aegis.evidence import Grid
-from aegis.ope import CandidateView, Comparator, candidate_distribution, filled_gains_within_error, with_least_weights
+from aegis.ope import (
+    CandidateView,
+    Comparator,
+    candidate_distribution,
+    filled_gains_within_error,
+    views_in_pieces,
+    with_least_weights,
+)
 from aegis.problem import Array, Problem, Scope
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredUnits:
-    """Units seen through a candidate that has been asked all that is needed; chances `[n, A]`: its choice at the one level."""
+    """Units seen through a candidate that has answered everything needed; chances `[n, A]`: its choice at the one level."""
 
     view: CandidateView
     chances: Array | None
@@ -83,12 +90,12 @@ class SensitivityTrial:
 
     def evidence(self, units: Sequence[AnsweredUnits], factors: Mapping[str, float], problem: Problem) -> ClaimEvidence:
         """Return the evidence of some units at factors by level in scope."""
-        found = ClaimEvidence.start(replace(self.claim, what="sensitivity", parts=self.parts), self.grids, problem)
+        evidence = ClaimEvidence.start(replace(self.claim, what="sensitivity", parts=self.parts), self.grids, problem)
         for item in units:
             both = zip(self.parts, self.grids, strict=True)
-            found.add([self._values(part, grid, item, factors) for part, grid in both], item.view.batch.cluster)
-        found.close()
-        return found
+            evidence.add([self._values(part, grid, item, factors) for part, grid in both], item.view.batch.cluster)
+        evidence.close()
+        return evidence
 
     def survives(self, evidence: ClaimEvidence) -> bool:
         """Say whether the gain is certified to exceed the margin of the claim, or more than that."""
@@ -116,23 +123,20 @@ CLUSTERS_CUT_OFF = "clusters may go on behind the first rows of a log as long as
 PLAIN_ONLY = "the plain test was used, which may survive less than the test of the certificate"
 
 
-def find_sensitivity(request: Request, found: ScanResult, items: Sequence[ClaimEvidence]) -> Sensitivity:
+def find_sensitivity(request: Request, scan: ScanResult, items: Sequence[ClaimEvidence]) -> Sensitivity:
     """Return how wrong the logged probabilities may be; items: gain and guards of a candidate and scope, all certified."""
-    held, problem = found.held, request.problem
+    held, problem = scan.held, request.problem
     if held is None or held.units is None or not held.whole:
         return Sensitivity(None, CLUSTERS_CUT_OFF, GAMMAS)
     index, scope = items[0].claim.candidate, items[0].claim.scope
-    policy, models = request.candidates[index].policy, found.models[index]
+    policy, models = request.candidates[index].policy, scan.models[index]
     comparator = request.comparator
     # Beside the units of a gate stand episodes that other policies wrote, of which nothing is promised. They only place bets.
     placing = comparator if request.frozen is None else replace(comparator, ratios={}, promised={})
     prior = None if held.prior is None else CandidateView(problem, held.prior, policy, models, placing)
     trials = [SensitivityTrial.of(item, prior, held.foreseen, comparator, problem.carry_over != "none") for item in items]
     filled = trials[0].filled
-    units = [
-        AnsweredUnits.of(CandidateView(problem, piece, policy, models, comparator), scope, filled)
-        for piece, _ in pieces_in_memory(problem, policy, held.units, None)
-    ]
+    units = [AnsweredUnits.of(view, scope, filled) for view in views_in_pieces(problem, policy, models, [held.units], comparator)]
     declared = {name: problem.wrong_by().get(name, 1.0) for name in scope}
     survived, count = min(declared.values()), 0
     tried = tuple(gamma for gamma in GAMMAS if gamma > survived)

@@ -41,8 +41,8 @@ class OpenUnits:
     def closed(self, batch: Batch) -> npt.NDArray[np.bool_]:
         """Return which episodes belong to units that started before the first open one, `bool[E]`."""
         if self.starts is None or batch.cluster is None:
-            found: npt.NDArray[np.bool_] = np.asarray(batch.time) < self.first
-            return found
+            mask: npt.NDArray[np.bool_] = np.asarray(batch.time) < self.first
+            return mask
         return np.array([self.starts[key] < self.first for key in batch.cluster.tolist()], dtype=bool)
 
 
@@ -58,16 +58,16 @@ class EarliestUnits:
     @classmethod
     def of(cls, problem: Problem, batches: Iterable[Batch], count: int) -> EarliestUnits:
         """Return the first so many units, reading no further than they reach."""
-        found: dict[int, None] = {}
+        hashes: dict[int, None] = {}
         for batch in batches:
-            found.update(dict.fromkeys(_unit_hashes(batch).tolist()))
-            if len(found) >= count:
+            hashes.update(dict.fromkeys(id_hashes(unit_ids(batch)).tolist()))
+            if len(hashes) >= count:
                 break
-        return cls(tuple(sorted(list(found)[:count])))
+        return cls(tuple(sorted(list(hashes)[:count])))
 
     def on_side(self, side: str, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
         """Return which episodes are on a side, `bool[E]`: 'prior' for the first ones, 'certify' for the others."""
-        prior: npt.NDArray[np.bool_] = np.isin(_unit_hashes(batch), np.array(self.ids, dtype=np.uint64))
+        prior: npt.NDArray[np.bool_] = np.isin(id_hashes(unit_ids(batch)), np.array(self.ids, dtype=np.uint64))
         return prior if side == "prior" else ~prior
 
     def describe(self) -> dict[str, Any]:
@@ -75,9 +75,9 @@ class EarliestUnits:
         return {"kind": "order of the log", "units": len(self.ids)}
 
 
-def _unit_hashes(batch: Batch) -> Hashes:
-    """Return a hash of the unit of each episode `[E]`: its cluster, else its own id."""
-    return hash_ids([ids_as_text(part) for part in id_parts(batch.episode if batch.cluster is None else batch.cluster)])
+def unit_ids(batch: Batch) -> AnyArray:
+    """Return the id of the unit of each episode `[E]`: its cluster, else its own."""
+    return batch.episode if batch.cluster is None else batch.cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,12 @@ class UnitSplit:
 
     def certified(self, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
         """Return which episodes are certified, `bool[E]`."""
-        kept = np.ones(len(batch), dtype=bool)
+        mask = np.ones(len(batch), dtype=bool)
         for split in self.splits:
-            kept &= split.on_side("certify", problem, batch)
-        kept &= self.closed(batch)
-        _refuse_gaps(problem, batch, kept)
-        return kept
+            mask &= split.on_side("certify", problem, batch)
+        mask &= self.closed(batch)
+        _refuse_gaps(problem, batch, mask)
+        return mask
 
     def closed(self, batch: Batch) -> npt.NDArray[np.bool_]:
         """Return which episodes belong to units that started before the first open one, `bool[E]`."""
@@ -102,10 +102,10 @@ class UnitSplit:
 
     def prior(self, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
         """Return which episodes may place grids and fit models, `bool[E]`: those that no certificate will speak of."""
-        kept = np.zeros(len(batch), dtype=bool)
+        mask = np.zeros(len(batch), dtype=bool)
         for split in self.splits:
-            kept |= split.on_side("prior", problem, batch)
-        return kept & self.closed(batch)
+            mask |= split.on_side("prior", problem, batch)
+        return mask & self.closed(batch)
 
 
 def gap_columns(source: Source) -> tuple[str, ...]:
@@ -113,17 +113,17 @@ def gap_columns(source: Source) -> tuple[str, ...]:
     return (GAP_COLUMN,) if GAP_COLUMN in source.names else ()
 
 
-def _refuse_gaps(problem: Problem, batch: Batch, kept: npt.NDArray[np.bool_]) -> None:
+def _refuse_gaps(problem: Problem, batch: Batch, certified: npt.NDArray[np.bool_]) -> None:
     """Raise RefusedError if a certified episode is a gap: leaving it out would leave out what went wrong."""
     if GAP_COLUMN not in batch.extra:
         return
     owner = batch.episode_of(problem.innermost.name)
     gaps = np.zeros(len(batch), dtype=bool)
     gaps[owner] = np.asarray(batch.extra[GAP_COLUMN]).astype(np.str_) == "True"
-    wrong = np.flatnonzero(gaps & kept)
+    wrong = np.flatnonzero(gaps & certified)
     if wrong.size:
         raise RefusedError(
-            f"column '{GAP_COLUMN}': the live gate that wrote this log was told at episode {batch.episode[wrong[0]]} "
+            f"column '{GAP_COLUMN}': the live gate that wrote this log notes at episode {batch.episode[wrong[0]]} "
             "that actions were "
             "not drawn as it logs them, or that not all of them are known. Whether that happens may depend on how an episode "
             "goes, so that nothing can be certified on a log with such episodes, nor without them. What the gate has certified "
@@ -132,12 +132,12 @@ def _refuse_gaps(problem: Problem, batch: Batch, kept: npt.NDArray[np.bool_]) ->
 
 
 def learned_splits(source: Source, candidates: Sequence[Candidate], fresh: bool, data: DataDigest) -> tuple[Split, ...]:
-    """Return the splits that candidates were learned with, each once; none if the log is said to be fresh.
+    """Return the splits that candidates were learned with, each once; none if the log is declared fresh.
 
-    Raises RefusedError for a policy that was fitted on this very log, or on a file of it, without a split; that is said to be
+    Raises RefusedError for a policy that was fitted on this very log, or on a file of it, without a split; that is declared
     fresh and is not; or that was split by other ids than those of the problem.
     """
-    found: dict[Split, None] = {}
+    splits: dict[Split, None] = {}
     for candidate in candidates:
         record = candidate.record
         if not record:
@@ -157,8 +157,8 @@ def learned_splits(source: Source, candidates: Sequence[Candidate], fresh: bool,
             raise RefusedError(f"{candidate.name} was learned from {part}: it is not fresh; leave out --fresh")
         check_unit_columns(source.problem, candidate)
         if not fresh:
-            found[source.with_cut(Split.of(record["split"]))] = None
-    return tuple(found)
+            splits[source.with_cut(Split.of(record["split"]))] = None
+    return tuple(splits)
 
 
 def check_unit_columns(problem: Problem, candidate: Candidate) -> None:
@@ -181,7 +181,7 @@ def check_unit_columns(problem: Problem, candidate: Candidate) -> None:
         return
     raise RefusedError(
         f"{candidate.name} was learned with other units than those of this problem, {'; '.join(differ)}: the sides of its split "
-        "are told by these columns, so that units it was learned from would be certified; use the problem it was learned "
+        "follow from these columns, so that units it was learned from would be certified; use the problem it was learned "
         "with, or learn it again"
     )
 
@@ -274,19 +274,18 @@ def add_placing_split(sides: UnitSplit, head: Sequence[Batch], whole: bool) -> U
         return sides
     units = None
     if whole:
-        ids = [batch.episode if batch.cluster is None else batch.cluster for batch in head]
-        units = len(np.unique(np.concatenate(ids)))
+        units = len(np.unique(np.concatenate([unit_ids(batch) for batch in head])))
     return UnitSplit((placing_split(units),), sides.opening)
 
 
 def prior_units(problem: Problem, sides: UnitSplit, head: Sequence[Batch]) -> Batch | None:
     """Return the prior units of the head, but not too many, in an order that depends on their ids alone; None if none are."""
     masks = [sides.prior(problem, batch) for batch in head]
-    found = [batch.take_episodes(mask) for batch, mask in zip(head, masks, strict=True) if mask.any()]
-    if not found:
+    parts = [batch.take_episodes(mask) for batch, mask in zip(head, masks, strict=True) if mask.any()]
+    if not parts:
         return None
-    whole = concat(found)
-    order = np.lexsort((id_hashes(whole.episode), id_hashes(whole.episode if whole.cluster is None else whole.cluster)))
+    whole = concat(parts)
+    order = np.lexsort((id_hashes(whole.episode), id_hashes(unit_ids(whole))))
     rows = np.bincount(whole.episode_of(problem.innermost.name), minlength=len(whole))[order]
     few = 1 + int(np.searchsorted(np.cumsum(rows), MOST_PRIOR_ROWS))
     return whole.take_episodes(order[:few])
@@ -300,13 +299,11 @@ def id_hashes(ids: AnyArray) -> Hashes:
 def foresee_units(problem: Problem, sides: UnitSplit, head: Sequence[Batch], whole: bool, total_rows: int | None) -> int:
     """Return about how many units will be certified."""
     masks = [sides.certified(problem, batch) for batch in head]
-    if problem.cluster is None:
-        seen = sum(int(mask.sum()) for mask in masks)
-    else:
-        ids = [batch.cluster[mask] for batch, mask in zip(head, masks, strict=True) if batch.cluster is not None]
-        seen = len(np.unique(np.concatenate(ids))) if ids else 0
+    units = sum(int(mask.sum()) for mask in masks)
+    if problem.cluster is not None:
+        units = len(np.unique(np.concatenate([unit_ids(batch)[mask] for batch, mask in zip(head, masks, strict=True)])))
     rows = sum(len(batch.levels[problem.innermost.name]) for batch in head)
-    return seen if whole or total_rows is None else max(1, round(seen * total_rows / rows))
+    return units if whole or total_rows is None else max(1, round(units * total_rows / rows))
 
 
 MOST_SENSITIVITY_ROWS = 65_536  # innermost decisions
@@ -331,17 +328,17 @@ def choose_sensitivity_units(problem: Problem, sides: UnitSplit, head: Sequence[
 
     All of them if there are fewer rows. The unit that reaches `most` is the last, and every unit is taken with all its rows.
     """
-    found = []
+    parts = []
     for batch in head:
         mask = sides.certified(problem, batch)
         if mask.any():
             rows = np.bincount(batch.episode_of(problem.innermost.name), minlength=len(batch))
-            found.append((batch, mask, id_hashes(batch.episode if batch.cluster is None else batch.cluster), rows))
-    if not found:
+            parts.append((batch, mask, id_hashes(unit_ids(batch)), rows))
+    if not parts:
         return None
-    keys = np.concatenate([hashes[mask] for _, mask, hashes, _ in found])
+    keys = np.concatenate([hashes[mask] for _, mask, hashes, _ in parts])
     order = np.argsort(keys, kind="stable")
-    total = np.cumsum(np.concatenate([rows[mask] for _, mask, _, rows in found])[order])
+    total = np.cumsum(np.concatenate([rows[mask] for _, mask, _, rows in parts])[order])
     last = keys[order[min(int(np.searchsorted(total, most)), keys.size - 1)]]
-    kept = [(batch, mask & (hashes <= last)) for batch, mask, hashes, _ in found]
-    return concat([batch.take_episodes(mask) for batch, mask in kept if mask.any()])
+    chosen = [(batch, mask & (hashes <= last)) for batch, mask, hashes, _ in parts]
+    return concat([batch.take_episodes(mask) for batch, mask in chosen if mask.any()])

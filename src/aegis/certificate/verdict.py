@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aegis.audit import CAPPED_NEEDS, knows_all_propensities
@@ -17,7 +17,7 @@ from aegis.problem import Problem
 
 SMALL_WEIGHT = 3.0  # a largest weight that capping would not lower by much
 EQUAL_WEIGHTS = 1e-9  # by which weights may differ from one
-NEGLIGIBLE_SHARE = 1e-9  # share of a gain that is as good as none of it
+NEGLIGIBLE_SHARE = 1e-9  # share of a gain that is negligible
 STEPPED_WORDS = "a stepped candidate (aegis learn --kind stepped), close to a stated incumbent,"
 INTERFERENCE = ("carry-over", "siblings-interfere", "episodes-interfere", "neighbours-interfere", "cluster-interferes")
 NOT_TESTED = ("rewards-not-compared", "episodes-not-compared")
@@ -32,23 +32,35 @@ class WeightDoubt:
     chance: str
 
 
+@dataclass(frozen=True, slots=True)
+class Caveats:
+    """What a verdict says beside its numbers.
+
+    doubts: about weights, by candidate and scope. assumed: candidates without a training record, which are assumed to have been
+    fixed before the log was seen. moving: levels that several policies logged, where no candidate can be capped. warned: codes
+    of the audit's warnings.
+    """
+
+    doubts: Mapping[tuple[str, tuple[str, ...]], WeightDoubt] = field(default_factory=dict)
+    assumed: Collection[str] = ()
+    moving: Collection[str] = ()
+    warned: Collection[str] = ()
+
+
+NO_CAVEATS = Caveats()
+
+
 def judge_results(
     problem: Problem,
     levels: Sequence[LevelResult],
     delta: float,
     fixes: Sequence[str],
-    doubts: Mapping[tuple[str, tuple[str, ...]], WeightDoubt] | None = None,
     share: RiskShare | None = None,
-    assumed: Collection[str] = (),
-    moving: Collection[str] = (),
-    warned: Collection[str] = (),
+    caveats: Caveats = NO_CAVEATS,
 ) -> Verdict:
     """Return the verdict over all results: that of the scope with the largest certified gain, or of the one nearest to it.
 
-    delta: the risk of these results. doubts: by candidate and scope; a certified verdict says them in its own words. share: how
-    the risk is shared with other requests on these data. assumed: candidates without a training record, which are assumed to have
-    been fixed before the log was seen. moving: levels that several policies logged, where no candidate can be capped. warned:
-    codes of the audit's warnings.
+    delta: the risk of these results. share: how the risk is shared with other requests on these data.
     """
     best, shared = recommended_result(levels), share or RiskShare.alone(delta)
     word, unit = unit_word(problem), problem.reward.unit
@@ -56,42 +68,50 @@ def judge_results(
         reason = best.reason if best is not None else "there is nothing to certify"
         fix = fixes[0] if fixes else "see the findings"
         return Verdict(
-            REFUSED,
-            f"Refused: {reason}{_declared(shared)}",
-            None if best is None else best.candidate,
-            () if best is None else best.scope,
-            None, None, unit, 0 if best is None else best.units, word, delta, None, f"Do not hand over. {_sentence(fix)}",
-        )  # fmt: skip
+            verdict=REFUSED,
+            sentence=f"Refused: {reason}{_declared(shared)}",
+            candidate=None if best is None else best.candidate,
+            scope=() if best is None else best.scope,
+            unit=unit,
+            units=0 if best is None else best.units,
+            unit_word=word,
+            delta=delta,
+            next_step=f"Do not hand over. {_sentence(fix)}",
+        )
     if best.verdict == CERTIFIED:
         sentence, step = _certified(problem, best, word, shared)
     else:
-        sentence, step = _not_yet(problem, best, word, shared, _closer(problem, best, moving))
-    doubt = (doubts or {}).get((best.candidate, best.scope))
+        sentence, step = _not_yet(problem, best, word, shared, _closer(problem, best, caveats.moving))
+    doubt = caveats.doubts.get((best.candidate, best.scope))
     if doubt is not None and best.verdict == CERTIFIED:
-        sentence, step = sentence + _doubt_sentence(doubt), _doubt_first_step(doubt, step)
+        sentence, step = _with_doubt(sentence, step, doubt)
     if best.verdict == CERTIFIED:
-        sentence, step = _interfering(sentence, step, warned)
-    sentence += _fixed_before(best, assumed) + _wrong_by(problem, best) + _without_exploring(problem, best)
+        sentence, step = _interfering(sentence, step, caveats.warned)
+    sentence += _fixed_before(best, caveats.assumed) + _wrong_by(problem, best) + _without_exploring(problem, best)
     sentence += _others_refused(levels) + _declared(shared)
     return Verdict(
-        best.verdict, sentence, best.candidate, best.scope, best.gain_lower, best.estimate, unit, best.units, word, delta,
-        best.further_units, step,
-    )  # fmt: skip
-
-
-def _doubt_sentence(doubt: WeightDoubt) -> str:
-    """Return a sentence that says what speaks against a certified verdict."""
-    return (
-        f" But its weights average {doubt.mean:.4g} and not one, to which a log in order comes with a chance of {doubt.chance}: "
-        "if something is wrong with the log, this gain need not be there."
+        verdict=best.verdict,
+        sentence=sentence,
+        candidate=best.candidate,
+        scope=best.scope,
+        gain_lower=best.gain_lower,
+        estimate=best.estimate,
+        unit=unit,
+        units=best.units,
+        unit_word=word,
+        delta=delta,
+        further_units=best.further_units,
+        next_step=step,
     )
 
 
-def _doubt_first_step(doubt: WeightDoubt, step: str) -> str:
-    """Return a next step with what comes before it."""
+def _with_doubt(sentence: str, step: str, doubt: WeightDoubt) -> tuple[str, str]:
+    """Return sentence and next step with what speaks against a certified verdict."""
     return (
+        f"{sentence} But its weights average {doubt.mean:.4g} and not one, to which a log in order comes with a chance of "
+        f"{doubt.chance}: if something is wrong with the log, this gain need not be there.",
         f"First find out why the weights average {doubt.mean:.4g} (doubtful-weights): is a context known only after the "
-        f"decision, or are logged probabilities too low? If nothing is found: {_lower(step)}"
+        f"decision, or are logged probabilities too low? If nothing is found: {_lower(step)}",
     )
 
 
@@ -192,22 +212,14 @@ def recommended_result(levels: Sequence[LevelResult]) -> LevelResult | None:
 
 
 def blocking_level(
-    weights: Sequence[Mapping[str, Any]],
-    levels: Sequence[LevelResult],
-    intervals: Collection[str] = (),
-    taken_only: Collection[str] = (),
-    moving: Collection[str] = (),
+    problem: Problem, weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelResult], moving: Collection[str] = ()
 ) -> str:
     """Return a sentence on which level's weights stand in the way of the scopes that are not certified.
 
-    intervals: the levels whose actions are one, where no candidate can be capped. taken_only: those of whose actions only the
-    probability of the one taken is known, where none can be capped before that of all is. moving: those that several policies
-    logged, where a cap would follow each in turn.
+    moving: levels that several policies logged, where a cap would follow each in turn.
     """
     waiting = [level for level in levels if level.verdict == NOT_YET]
     single = [item for item in weights if item.get("level") and item.get("ess_share") is not None]
-    if not waiting or not single:
-        return "No level's weights stand in the way."
     involved = [item for item in single if any(item["level"] in level.scope for level in waiting)]
     if not involved:
         return "No level's weights stand in the way."
@@ -224,11 +236,11 @@ def blocking_level(
         text += f" (at '{best['level']}': {100 * best['ess_share']:.3g} %, {best['largest']:.3g})"
     if worst["largest"] <= SMALL_WEIGHT:
         return f"{text}."
-    if worst["level"] in intervals:
+    if problem.level(worst["level"]).actions.continuous:  # where no candidate can be capped
         return f"{text}. A wider 'bandwidth' makes them smaller."
     if worst["level"] in moving:
         return f"{text}. {STEPPED_WORDS[:1].upper()}{STEPPED_WORDS[1:]} keeps them small."
-    needs = f"; {CAPPED_NEEDS}" if worst["level"] in taken_only else ""
+    needs = "" if knows_all_propensities(problem, worst["level"]) else f"; {CAPPED_NEEDS}"
     return f"{text}. A capped candidate (aegis learn --kind capped) keeps them small{needs}."
 
 

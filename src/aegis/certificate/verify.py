@@ -85,10 +85,30 @@ def stated_problem(content: Mapping[str, Any], source: str = CERTIFICATE_KIND) -
 def verify(
     content: Mapping[str, Any], source: Source, candidates: Sequence[Candidate], incumbent: Candidate | None = None
 ) -> Verification:
-    """Recompute a stored certificate (`load_certificate`) on a log with the candidates it speaks of, in their order.
+    """Recompute a stored certificate and list what differs.
 
-    incumbent: the one that was given as a policy, if one was. Nothing is written into a ledger: to compute the same again, at the
-    risk that it was tested at, is not another look.
+    Nothing is written into a ledger: to compute the same again, at the risk that it was tested at, is not another look.
+
+    Parameters
+    ----------
+    content
+        The certificate, as `load_certificate` returns it.
+    source
+        The log.
+    candidates
+        The candidates that the certificate is about, in their order.
+    incumbent
+        The incumbent, if it was stated as a policy.
+
+    Returns
+    -------
+    Verification
+        The differences, and notes on what cannot be compared.
+
+    Raises
+    ------
+    RefusedError
+        The ledger refused the request, so that there are no numbers to verify.
     """
     _check_looked_at(content)
     settings = content["settings"]
@@ -106,10 +126,10 @@ def verify(
     )
     share = RiskShare.of(settings["delta"], settings.get("risk"))
     again = issue_certificate(source, request, LookTerms(ledger=False, share=share), now=content["created"])
-    found = again.to_json()
-    same_rows = _same_rows(content, found)
-    differences = [*_digests(content, found), *_policies(content, found, same_rows), *_results(content, found)]
-    notes = _notes(content, found, same_rows)
+    content_now = again.to_json()
+    same_rows = _same_rows(content, content_now)
+    differences = [*_digests(content, content_now), *_policies(content, content_now, same_rows), *_results(content, content_now)]
+    notes = _notes(content, content_now, same_rows)
     stated_version = content["versions"].get("aegis")
     if stated_version != __version__:
         notes.append(
@@ -128,24 +148,30 @@ def _check_looked_at(content: Mapping[str, Any]) -> None:
 def _named(candidates: Sequence[Candidate], stated: Sequence[Mapping[str, Any]]) -> list[Candidate]:
     """Return the candidates under the names they had: where a policy is kept now makes no difference."""
     known = zip(candidates, stated, strict=False)
-    found = [replace(candidate, name=item["name"], reference=item["reference"]) for candidate, item in known]
-    return [*found, *candidates[len(found) :]]
+    renamed = [replace(candidate, name=item["name"], reference=item["reference"]) for candidate, item in known]
+    return [*renamed, *candidates[len(renamed) :]]
 
 
-def _digests(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Discrepancy]:
-    differences = []
-    if stated["digests"]["problem"] != found["digests"]["problem"]:
-        differences.append(Discrepancy("the problem", stated["digests"]["problem"], found["digests"]["problem"]))
-    if stated["digests"]["data"] == found["digests"]["data"]:
+def _compare(what: str, stated: Any, now: Any, cause: bool = True) -> list[Discrepancy]:
+    """Return a discrepancy if two things differ; long ones are cut short."""
+    if stated == now:
+        return []
+    short = [item if len(str(item)) <= 80 else f"{str(item)[:77]}..." for item in (stated, now)]
+    return [Discrepancy(what, short[0], short[1], cause)]
+
+
+def _digests(stated: Mapping[str, Any], current: Mapping[str, Any]) -> list[Discrepancy]:
+    differences = _compare("the problem", stated["digests"]["problem"], current["digests"]["problem"])
+    if stated["digests"]["data"] == current["digests"]["data"]:
         return differences
-    was, now = _files(stated), _files(found)
+    was, now = _files(stated), _files(current)
     if len(was) != len(now):
         return [*differences, Discrepancy("the log: number of files", len(was), len(now))]
-    changed = [(before, after) for before, after in zip(was, now, strict=True) if before["digest"] != after["digest"]]
-    for before, after in changed:
-        differences.append(Discrepancy(f"the log: {after['name']}", before["digest"], after["digest"]))
-        differences += [Discrepancy(f"{after['name']}, {text}", None, None) for text in _rows(before, after)]
-    return differences or [Discrepancy("the log", stated["digests"]["data"], found["digests"]["data"])]
+    for before, after in zip(was, now, strict=True):
+        if before["digest"] != after["digest"]:
+            differences.append(Discrepancy(f"the log: {after['name']}", before["digest"], after["digest"]))
+            differences += [Discrepancy(f"{after['name']}, {text}", None, None) for text in _rows(before, after)]
+    return differences or [Discrepancy("the log", stated["digests"]["data"], current["digests"]["data"])]
 
 
 def _files(content: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -165,64 +191,53 @@ def _rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     return changed_rows(was, now) or ["the same rows as far as they are read, written otherwise"]
 
 
-def _same_rows(stated: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+def _same_rows(stated: Mapping[str, Any], current: Mapping[str, Any]) -> bool:
     """Say whether the log holds the same rows as far as it is read: the same files, or others with the same checksums."""
-    if stated["digests"]["data"] == found["digests"]["data"]:
+    if stated["digests"]["data"] == current["digests"]["data"]:
         return True
-    was, now = _files(stated), _files(found)
+    was, now = _files(stated), _files(current)
     known = [file.get("rows") for file in (*was, *now)]
     return len(was) == len(now) and None not in known and known[: len(was)] == known[len(was) :]
 
 
-def _policies(stated: Mapping[str, Any], found: Mapping[str, Any], same_rows: bool) -> list[Discrepancy]:
+def _policies(stated: Mapping[str, Any], current: Mapping[str, Any], same_rows: bool) -> list[Discrepancy]:
     differences = []
-    for before, after in zip(stated["candidates"], found["candidates"], strict=False):
-        if before["digest"] != after["digest"]:
-            differences.append(Discrepancy(f"the policy {before['name']}", before["digest"], after["digest"]))
+    for before, after in zip(stated["candidates"], current["candidates"], strict=False):
+        differences += _compare(f"the policy {before['name']}", before["digest"], after["digest"])
         was, now = before.get("behaviour") or {}, after.get("behaviour") or {}
         levels = [level for level in was if level in now and was[level] != now[level]]
         if levels and same_rows:  # on other rows every policy does something else
             what = f"the policy {before['name']} behaves differently at {', '.join(levels)}"
             differences.append(Discrepancy(what, {name: was[name] for name in levels}, {name: now[name] for name in levels}))
-    if len(stated["candidates"]) != len(found["candidates"]):
-        differences.append(Discrepancy("number of candidates", len(stated["candidates"]), len(found["candidates"])))
-    return differences
+    return differences + _compare("number of candidates", len(stated["candidates"]), len(current["candidates"]))
 
 
-def _notes(stated: Mapping[str, Any], found: Mapping[str, Any], same_rows: bool) -> list[str]:
+def _notes(stated: Mapping[str, Any], current: Mapping[str, Any], same_rows: bool) -> list[str]:
     """Return what is worth knowing though it is no difference: code in another file that does the same."""
     return [
         f"the file that the code of {before['name']} is in has changed; on the certified rows it behaves as it did"
-        for before, after in zip(stated["candidates"], found["candidates"], strict=False)
+        for before, after in zip(stated["candidates"], current["candidates"], strict=False)
         if before.get("code") != after.get("code") and same_rows and before.get("behaviour") == after.get("behaviour")
         if "code" in before
     ]
 
 
-def _results(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Discrepancy]:
+def _results(stated: Mapping[str, Any], current: Mapping[str, Any]) -> list[Discrepancy]:
     """Compare every number of the results, the sums of the sketches to the last bit, and name the first that differ."""
     differences: list[Discrepancy] = []
-    stated = {**stated, "settings": {"risk": found["settings"]["risk"], **stated["settings"]}}  # earlier versions lack it
+    stated = {**stated, "settings": {"risk": current["settings"]["risk"], **stated["settings"]}}  # earlier versions lack it
     for name in ("verdict", "summary", "splits", "counts", "settings", "assumptions", "blocking"):
-        if stated[name] != found[name]:
-            differences.append(Discrepancy(name, _short(stated[name]), _short(found[name]), cause=name == "settings"))
+        differences += _compare(name, stated[name], current[name], cause=name == "settings")
     for name in ("unsmoothed", "subgroups"):
-        before, after = stated["diagnostics"].get(name), found["diagnostics"].get(name)
-        if before != after:
-            differences.append(Discrepancy(name, _short(before), _short(after), cause=False))
-    was, now = ([item for item in content["findings"] if item.get("code") not in LOOK_CODES] for content in (stated, found))
-    if was != now:  # earlier looks are in the ledger, which is not looked at here
-        differences.append(Discrepancy("findings", _short(was), _short(now), cause=False))
-    if len(stated["levels"]) != len(found["levels"]):
-        return [*differences, Discrepancy("number of scopes", len(stated["levels"]), len(found["levels"]), cause=False)]
-    for before, after in zip(stated["levels"], found["levels"], strict=True):
+        differences += _compare(name, stated["diagnostics"].get(name), current["diagnostics"].get(name), cause=False)
+    # Findings about earlier looks come from the ledger, which is not read here.
+    was, now = ([item for item in content["findings"] if item.get("code") not in LOOK_CODES] for content in (stated, current))
+    differences += _compare("findings", was, now, cause=False)
+    differences += _compare("number of scopes", len(stated["levels"]), len(current["levels"]), cause=False)
+    if len(stated["levels"]) != len(current["levels"]):
+        return differences
+    for before, after in zip(stated["levels"], current["levels"], strict=True):
         where = f"{before['candidate']} at {' + '.join(before['scope'])}"
         for key, value in before.items():
-            if value != after.get(key):
-                differences.append(Discrepancy(f"{where}: {key}", _short(value), _short(after.get(key)), cause=False))
+            differences += _compare(f"{where}: {key}", value, after.get(key), cause=False)
     return differences
-
-
-def _short(value: Any) -> Any:
-    text = str(value)
-    return value if len(text) <= 80 else f"{text[:77]}..."

@@ -27,63 +27,60 @@ import numpy as np
 
 from aegis.audit import WEIGHT_DOUBT, Finding, make_finding
 from aegis.certificate.claims import Claim
-from aegis.certificate.evidence import ClaimEvidence, RunningValues, UnitMoments
+from aegis.certificate.evidence import ClaimEvidence, UnitMoments
 from aegis.certificate.methods import OFFSET_SLACK, EvidencePart
 from aegis.certificate.request import Request
 from aegis.errors import PolicyError, pluralise
 from aegis.evidence import TALLY_BINS, TALLY_DISTANCE, TALLY_LOWEST, value_grid
-from aegis.ope import CandidateView, ClusterUnits, Measure, with_least_weights
+from aegis.ope import CandidateView, ClusterUnits, Measure
 from aegis.policies import contrast_policies, path_full, path_taken
 from aegis.problem import AnyArray, Array, Batch, Problem, Scope, exact_sum
 
 BALANCE_ALPHA = 0.001  # a candidate that is in order is refused with at most this probability by the mean of its weights
 
-NEVER_BELOW_ALPHA = (
-    0.05  # and, if none of them is below one, by their product: on no more evidence than a certificate usually takes
-)
+NEVER_BELOW_ALPHA = 0.05  # and, if all are at least one, by their product: on no more evidence than a certificate usually takes
 
 
 def start_balance(problem: Problem, candidate: int, scope: Scope, measure: Measure) -> ClaimEvidence:
     """Return no evidence yet that the weights of a candidate at a scope, at their least, average more than one."""
-    factors = problem.wrong_by(scope)
-    part = EvidencePart("weights", "values", 1.0, partial(_unit_weights, scope, factors))
-    return ClaimEvidence.start(
-        Claim(candidate, scope, "weights", measure, 0.0, BALANCE_ALPHA, (part,)), (value_grid(0),), problem
+    part = EvidencePart("weights", "values", 1.0, partial(_unit_weights, scope), factors=problem.wrong_by(scope))
+    claim = Claim(candidate, scope, "weights", measure, 0.0, BALANCE_ALPHA, (part,))
+    return ClaimEvidence.start(claim, (value_grid(0),), problem)
+
+
+def _unit_weights(scope: Scope, view: CandidateView) -> Array:
+    return view.unit_weights(scope)
+
+
+def weights_unbalanced(balance: ClaimEvidence) -> bool:
+    """Say whether the weights are certified to average more than one, or are never below one beyond chance."""
+    blend = balance.blend
+    if blend is None or not blend.count:
+        return False
+    return blend.certifies(balance.claim.margin, balance.claim.delta) or _log_product(balance) >= math.log(
+        1.0 / NEVER_BELOW_ALPHA
     )
 
 
-def _unit_weights(scope: Scope, factors: Mapping[str, float], view: CandidateView, bets: Array, widened: float) -> Array:
-    return with_least_weights(view, factors).unit_weights(scope)
-
-
-def weights_unbalanced(found: ClaimEvidence) -> bool:
-    """Say whether the weights are certified to average more than one, or are never below one beyond chance."""
-    blend = found.blend
-    if blend is None or not blend.count:
-        return False
-    return blend.certifies(found.claim.margin, found.claim.delta) or _log_product(found) >= math.log(1.0 / NEVER_BELOW_ALPHA)
-
-
-def weights_doubtful(found: ClaimEvidence) -> bool:
+def weights_doubtful(balance: ClaimEvidence) -> bool:
     """Say whether there is some evidence that the weights average more than one, too little to refuse them."""
-    blend = found.blend
-    if blend is None or not blend.count or weights_unbalanced(found):
+    blend = balance.blend
+    if blend is None or not blend.count or weights_unbalanced(balance):
         return False
-    return log_weight_evidence(found) >= math.log(WEIGHT_DOUBT)
+    return log_weight_evidence(balance) >= math.log(WEIGHT_DOUBT)
 
 
-def log_weight_evidence(found: ClaimEvidence) -> float:
+def log_weight_evidence(balance: ClaimEvidence) -> float:
     """Return the logarithm of the evidence that the weights average more than one; minus infinity without units."""
-    blend = found.blend
-    return -math.inf if blend is None or not blend.count else blend.log_wealth(found.claim.margin)
+    blend = balance.blend
+    return -math.inf if blend is None or not blend.count else blend.log_wealth(balance.claim.margin)
 
 
-def _log_product(found: ClaimEvidence) -> float:
+def _log_product(balance: ClaimEvidence) -> float:
     """Return the logarithm of the product of the units' weights, rounded down; minus infinity if one of them is below one."""
-    running = found.running[0]
-    if not isinstance(running, RunningValues):
+    tally = balance.running[0].tally
+    if tally is None:
         return -math.inf
-    tally = running.tally
     above = slice(-TALLY_LOWEST * TALLY_BINS, None)  # bins from one on
     used = np.flatnonzero(tally.numbers[above])
     numbers = tally.numbers[above][used]
@@ -95,27 +92,26 @@ def _log_product(found: ClaimEvidence) -> float:
     return float((numbers * low + tally.distances[above][used] / TALLY_DISTANCE * step).sum())
 
 
-def mean_weight(found: ClaimEvidence) -> float:
+def mean_weight(balance: ClaimEvidence) -> float:
     """Return the mean over units of the nested means of their weights, which is what is tested; nan without units."""
-    sums = _sums(found)
-    return math.nan if sums is None else float(sums[0] / found.running[0].count)
+    sums = _sums(balance)
+    return math.nan if sums is None else float(sums[0] / balance.running[0].count)
 
 
-def effective_units(found: ClaimEvidence) -> float:
+def effective_units(balance: ClaimEvidence) -> float:
     """Return how many units with equal weights would tell as much, (sum w)^2 / sum w^2; 0 if all are 0, nan without units."""
-    sums = _sums(found)
+    sums = _sums(balance)
     if sums is None:
         return math.nan
     total, squares = sums
     return float((total / squares) * total) if squares > 0 else 0.0
 
 
-def _sums(found: ClaimEvidence) -> tuple[float, float] | None:
+def _sums(balance: ClaimEvidence) -> tuple[float, float] | None:
     """Return the sums of the units' weights and of their squares, by the bins of the tally; None without units."""
-    running = found.running[0]
-    if not isinstance(running, RunningValues) or not running.count:
+    tally = balance.running[0].tally
+    if tally is None or not tally.count:
         return None
-    tally = running.tally
     octave, place = np.divmod(np.arange(tally.numbers.size), TALLY_BINS)
     scale = np.exp2(octave + float(TALLY_LOWEST))
     sums = tally.numbers * scale * (1.0 + place / TALLY_BINS) + tally.distances / TALLY_DISTANCE * scale / TALLY_BINS
@@ -146,14 +142,13 @@ class IncumbentRatios:
     def start(cls, problem: Problem, level: str, measure: Measure, most: float | None) -> IncumbentRatios:
         """Return no ratios yet; most: the largest one that is promised."""
         clusters = None if problem.cluster is None else ClusterUnits(np.zeros(1), problem.cluster_most, problem.cluster_name)
-        found = cls(level, UnitMoments((RATIO_SERIES,), clusters), None)
+        ratios = cls(level, UnitMoments((RATIO_SERIES,), clusters), None)
         if most is not None:
-            part = EvidencePart(
-                "shortfall", "values", most * (1 + OFFSET_SLACK) - 1.0, partial(_shortfalls, level, most * (1 + OFFSET_SLACK))
-            )
+            limit = most * (1 + OFFSET_SLACK)
+            part = EvidencePart("shortfall", "values", limit - 1.0, partial(_shortfalls, level, limit))
             claim = Claim(0, Scope(level), "weights", measure, 0.0, PROMISE_ALPHA, (part,))
-            found.bets = ClaimEvidence.start(claim, (value_grid(0),), problem)
-        return found
+            ratios.bets = ClaimEvidence.start(claim, (value_grid(0),), problem)
+        return ratios
 
     def add(self, view: CandidateView, certified: AnyArray | None) -> None:
         """Add the certified episodes of a view; all of them if None."""
@@ -192,52 +187,52 @@ class IncumbentRatios:
         if not share > 0:
             return None
         units = pluralise(self.moments.count, "clusters" if self.moments.clusters is not None else "episodes")
-        mean = (
+        text = (
             f"at '{self.level}' the ratios of incumbent to logged probability average {1 - share:.3g} over {units}, not 1: about "
             f"{100 * share:.2g} % of the incumbent's probability lies on actions that the log never takes, or too rarely to show"
         )
-        if self.refuted:
-            return make_finding(
-                INCUMBENT_UNREACHED,
-                "refused",
-                f"{mean}. That refutes the promise ('max_ratio' or 'epsilon' of the incumbent, or 'least' of the propensity) "
-                "that the log takes every action of the incumbent",
-                self.level,
-                fix="leave the promise out, so that these actions count as if the incumbent earned the most there; or explore "
-                "around the incumbent; or correct 'incumbent' in the problem file",
-                share=share,
-            )
+        if not self.refuted:
+            return unreached_finding(self.level, f"{text}. They count", share)
         return make_finding(
             INCUMBENT_UNREACHED,
-            "warning",
-            f"{mean}. They count as if the incumbent earned the most there, so that gains come out smaller than they are",
+            "refused",
+            f"{text}. That refutes the promise ('max_ratio' or 'epsilon' of the incumbent, or 'least' of the propensity) "
+            "that the log takes every action of the incumbent",
             self.level,
+            fix="leave the promise out, so that these actions count as if the incumbent earned the most there; or explore "
+            "around the incumbent; or correct 'incumbent' in the problem file",
             share=share,
         )
+
+
+def unreached_finding(level: str, text: str, share: float) -> Finding:
+    """Return the warning that the log never takes actions which have this share of the incumbent's probability."""
+    worst = f"{text} as if the incumbent earned the most there, so that gains come out smaller than they are"
+    return make_finding(INCUMBENT_UNREACHED, "warning", worst, level, share=share)
 
 
 def start_ratios(request: Request, measure: Measure) -> dict[str, IncumbentRatios]:
     """Return no ratios yet, by level at which an incumbent is stated and only the probability of the action taken is logged."""
     problem, comparator = request.problem, request.comparator
-    asked = {name for scope in request.scopes for name in comparator.compared(scope)} & comparator.levels
-    found = {}
-    for name in sorted(asked):
-        given = problem.level(name).propensity
-        if given is not None and not given.full and name not in problem.wrong_by():
-            found[name] = IncumbentRatios.start(problem, name, measure, comparator.promised.get(name))
-    return found
+    levels = {name for scope in request.scopes for name in comparator.compared(scope)} & comparator.levels
+    ratios = {}
+    for name in sorted(levels):
+        propensity = problem.level(name).propensity
+        if propensity is not None and not propensity.full and name not in problem.wrong_by():
+            ratios[name] = IncumbentRatios.start(problem, name, measure, comparator.promised.get(name))
+    return ratios
 
 
-def _shortfalls(level: str, most: float, view: CandidateView, bets: Array, widened: float) -> Array:
+def _shortfalls(level: str, most: float, view: CandidateView) -> Array:
     return np.maximum(most - _unit_ratios(view, level), 0.0)  # rows were checked up to the rounding of probabilities
 
 
 def _unit_ratios(view: CandidateView, level: str) -> Array:
     """Return the nested mean `[E]` of mu/nu at the decisions of a level."""
-    found = view.against(Scope(level))
-    if found is None:
+    incumbent = view.against(Scope(level))
+    if incumbent is None:
         return np.ones(len(view.batch))
-    ratio = path_taken(found, level, found.batch) / view.batch.levels[level].mu_taken
+    ratio = path_taken(incumbent, level, incumbent.batch) / view.batch.levels[level].mu_taken
     return view.series(("ratios", level), lambda: ratio, level)
 
 
@@ -260,25 +255,25 @@ class Agreement:
 
     def add(self, view: CandidateView, scope: Scope, rows: Mapping[str | None, AnyArray]) -> None:
         """Add the decisions of a view; rows: by level which of them count, all where a level is not named."""
-        found, batch = view.against(scope), view.batch
+        incumbent, batch = view.against(scope), view.batch
         wide = view.comparator.compared(scope)
         for level in batch.levels:
             known = batch.levels[level].mu_full is not None
-            seen = view.against(wide) if known and level in wide & view.comparator.levels else None
-            if seen is not None:
-                self._reach(level, path_full(seen, level, batch), view.logging(level), rows.get(level))
+            reached = view.against(wide) if known and level in wide & view.comparator.levels else None
+            if reached is not None:
+                self._reach(level, path_full(reached, level, batch), view.logging(level), rows.get(level))
             if self.differs or level not in scope:
                 continue
-            stated = found is not None and level in view.comparator.levels
+            stated = incumbent is not None and level in view.comparator.levels
             full = level in view._full and known
             if full:
-                mu = path_full(found, level, batch) if stated and found is not None else view.logging(level)
+                mu = path_full(incumbent, level, batch) if stated and incumbent is not None else view.logging(level)
                 apart = np.abs(path_full(view, level, batch, scope) - mu).max(axis=1) > SAME_PROBABILITY
             else:
-                own = path_taken(found, level, batch) if stated and found is not None else batch.levels[level].mu_taken
+                own = path_taken(incumbent, level, batch) if stated and incumbent is not None else batch.levels[level].mu_taken
                 apart = np.abs(path_taken(view, level, batch, scope) - own) > SAME_PROBABILITY * np.maximum(own, 1.0)
-            kept = rows.get(level)
-            self.differs = bool((apart if kept is None else apart[kept]).any())
+            mask = rows.get(level)
+            self.differs = bool((apart if mask is None else apart[mask]).any())
 
     def merge(self, other: Agreement) -> None:
         """Add the decisions of another."""
@@ -291,13 +286,13 @@ class Agreement:
         """Return the mean probability that the incumbent gives to actions which the logger never takes; 0 if none were seen."""
         return self.unreached.get(level, 0) / 2.0**UNREACHED_BITS / max(self.decisions.get(level, 0), 1)
 
-    def _reach(self, level: str, mu: AnyArray, nu: AnyArray, kept: AnyArray | None) -> None:
+    def _reach(self, level: str, mu: AnyArray, nu: AnyArray, mask: AnyArray | None) -> None:
         never = nu <= 0
-        count = len(nu) if kept is None else int(np.count_nonzero(kept))
+        count = len(nu) if mask is None else int(np.count_nonzero(mask))
         total = 0
         if never.any():
             missed = np.where(never, mu, 0.0).sum(axis=1)
-            total = exact_sum(missed if kept is None else missed[kept], UNREACHED_BITS) or 0
+            total = exact_sum(missed if mask is None else missed[mask], UNREACHED_BITS) or 0
         self.decisions[level] = self.decisions.get(level, 0) + count
         self.unreached[level] = self.unreached.get(level, 0) + total
 
@@ -313,14 +308,14 @@ def comparator_differences(request: Request, batch: Batch) -> list[dict[str, Any
     few = max(1, min(len(batch), round(len(batch) * MOST_CONTRASTED / max(rows, 1))))
     some = batch.take_episodes(np.arange(few))
     levels = [name for name in request.problem.names if any(name in scope for scope in request.scopes)]
-    found = []
+    differences = []
     for candidate in request.candidates:
         try:
             parts = contrast_policies(request.problem, candidate.policy, some, levels)
         except PolicyError:
             continue
         for part in parts:
-            found.append(
+            differences.append(
                 {
                     "candidate": candidate.name,
                     "level": part.level,
@@ -341,4 +336,4 @@ def comparator_differences(request: Request, batch: Batch) -> list[dict[str, Any
                     "comparator": None if part.comparator is None else part.comparator.tolist(),
                 }
             )
-    return found
+    return differences

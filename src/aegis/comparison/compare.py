@@ -51,7 +51,6 @@ from aegis.comparison.unit_series import (
     largest_weight,
     model_series,
     particle_series,
-    views_of,
 )
 from aegis.errors import RefusedError
 from aegis.logs import Source, Split

@@ -25,19 +25,16 @@ from aegis.comparison.direct_method import ActionPredictions, switch_values
 from aegis.errors import RefusedError, SettingError
 from aegis.logs import Source, Split
 from aegis.ope import (
-    LOGGER_COMPARATOR,
     CandidateView,
     ClusterUnits,
-    Comparator,
     Measure,
     ParticlePolicy,
-    RewardModels,
     both_sides,
     legacy_values,
     plain_gains,
     plain_values,
 )
-from aegis.problem import AnyArray, Array, Batch, Policy, Problem, Scope
+from aegis.problem import AnyArray, Array, Batch, Problem, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +112,6 @@ class ComparedCandidate:
         """Return the problem."""
         return self.log.problem
 
-
-MOST_SERIES_CELLS = 2**23  # particles x rows x actions held in memory at once
 
 SeriesFunctions = Mapping[str, Callable[[CandidateView], Array]]
 
@@ -270,24 +265,6 @@ def gather_series(problem: Problem, views: Iterable[CandidateView], series: Seri
         ids = np.concatenate(clusters)
         whole = {name: _by_cluster(problem, problem.cluster_name, ids, values) for name, values in whole.items()}
     return UnitSeries({name: values if name in by_particle else values[:, 0] for name, values in whole.items()}, highest)
-
-
-def views_of(
-    problem: Problem, policy: Policy, models: RewardModels, batches: Iterable[Batch], comparator: Comparator = LOGGER_COMPARATOR
-) -> Iterator[CandidateView]:
-    """Yield views of batches, in pieces whose full distributions fit into memory."""
-    widest = max(level.actions.count for level in problem.levels) * policy.weights.size
-    for batch in batches:
-        rows = max(len(table) for table in batch.levels.values())
-        pieces = min(max(1, -(-rows * widest // MOST_SERIES_CELLS)), len(batch))
-        for part in _parts(batch, pieces):
-            yield CandidateView(problem, part, policy, models, comparator)
-
-
-def _parts(batch: Batch, pieces: int) -> Sequence[Batch]:
-    if pieces <= 1:
-        return [batch]
-    return [batch.take_episodes(part) for part in np.array_split(np.arange(len(batch)), pieces)]
 
 
 def _by_cluster(problem: Problem, column: str, ids: AnyArray, values: Array) -> Array:

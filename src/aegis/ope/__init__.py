@@ -1,6 +1,6 @@
-"""Ope."""
+"""Off-policy evaluation: importance weights, a log seen through a candidate, and the values of units that every bound uses."""
 
-from aegis.ope.candidate_view import CandidateView, ParticlePolicy, with_least_weights
+from aegis.ope.candidate_view import CandidateView, ParticlePolicy, views_in_pieces, with_least_weights
 from aegis.ope.cluster_units import ClusterUnits, unit_word
 from aegis.ope.comparator import (
     AGAINST_AVERAGE,
@@ -96,6 +96,7 @@ __all__ = [
     "scaled_gains",
     "scaled_values",
     "unit_word",
+    "views_in_pieces",
     "with_least_weights",
     "with_measure_as_reward",
 ]

@@ -9,7 +9,7 @@ unit: it does not matter on which data the propensities were fitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,12 +22,14 @@ from aegis.ope.weights import broadcast_down, last_in_scope, reward_level, rewar
 from aegis.policies import path_full, path_taken, without_atoms
 from aegis.problem import Array, Batch, LevelTable, Policy, Problem, Scope, SiblingGroups
 
+MOST_CELLS = 2**23  # particles x rows x actions held in memory at once
+
 
 @dataclass(slots=True)
 class CandidateView:
     """Whole episodes, a candidate and models. It is itself a policy on its batch: the candidate, remembered.
 
-    Candidate and models are asked on what is known when a decision is taken (`Batch.before`): what came of it is none of theirs.
+    Candidate and models see what is known when a decision is taken (`Batch.before`). The outcome is hidden from them.
     """
 
     problem: Problem
@@ -86,13 +88,13 @@ class CandidateView:
             return None
         if "incumbent" not in self._against:
             self._against["incumbent"] = self._through(self.comparator.policy)
-        found = self._against["incumbent"]
+        incumbent = self._against["incumbent"]
         for level in self.comparator.levels & scope:
-            if level not in found._taken:
+            if level not in incumbent._taken:
                 known = self.batch.levels[level].mu_full is not None
-                full = path_full(found, level, found.batch) if known else None
-                self.comparator.check(level, self.batch, path_taken(found, level, found.batch), full)
-        return found
+                full = path_full(incumbent, level, incumbent.batch) if known else None
+                self.comparator.check(level, self.batch, path_taken(incumbent, level, incumbent.batch), full)
+        return incumbent
 
     def over_log(self) -> CandidateView:
         """Return the same candidate on the same episodes with the logger as its comparator."""
@@ -118,15 +120,15 @@ class CandidateView:
 
     def comparing(self, level: str) -> Array:
         """Return mu `[n, A]`, the comparator's whole distribution at a level."""
-        found = self.against(Scope(level))
-        return self.logging(level) if found is None else path_full(found, level, found.batch)
+        incumbent = self.against(Scope(level))
+        return self.logging(level) if incumbent is None else path_full(incumbent, level, incumbent.batch)
 
     def logging(self, level: str) -> Array:
         """Return nu `[n, A]`, the whole logging distribution of a level; SettingError if the log does not have it."""
-        found = self.batch.levels[level].mu_full
-        if found is None:
+        nu = self.batch.levels[level].mu_full
+        if nu is None:
             raise SettingError(f"level '{level}': the log holds the probability of the action taken only")
-        return found
+        return nu
 
     @property
     def level(self) -> str | None:
@@ -134,7 +136,7 @@ class CandidateView:
         return reward_level(self.problem)
 
     def carrier(self, scope: Scope) -> str | None:
-        """Return the level of the nodes whose weights are told apart; None stands for the episodes.
+        """Return the level of the nodes that have weights of their own; None stands for the episodes.
 
         The weight of a reward is that of its last in-scope decision where nothing carries over and every row has a reward;
         otherwise every node that carries a reward has its own.
@@ -148,18 +150,18 @@ class CandidateView:
         if scope not in self._weights:
             level = self.carrier(scope)
             own = level == self.level
-            found = (
+            weights = (
                 reward_weights(self.problem, self, self.batch, scope, level)
                 if own
                 else scope_path_weights(self, self.batch, scope)
             )
-            self._weights[scope] = found
+            self._weights[scope] = weights
         return self._weights[scope]
 
     def node_weights(self, scope: Scope) -> Array:
         """Return the weight `[m]` of every node that carries a reward."""
-        found, start, stop = self.carrier_weights(scope), self.carrier(scope), self.level
-        return found if start is None or stop is None else broadcast_down(self.batch, found, start, stop)
+        weights, start, stop = self.carrier_weights(scope), self.carrier(scope), self.level
+        return weights if start is None or stop is None else broadcast_down(self.batch, weights, start, stop)
 
     def unit_weights(self, scope: Scope) -> Array:
         """Return the nested mean `[E]` of the weights of each episode."""
@@ -175,8 +177,8 @@ class CandidateView:
         """Return the nested mean of the measure below each node of a level at or above the rewards; computed once."""
         key = (measure.column, level)
         if key not in self._below:
-            found = self.observed(measure)
-            self._below[key] = found if level == self.level else self.raised(found, self.level, level)
+            values = self.observed(measure)
+            self._below[key] = values if level == self.level else self.raised(values, self.level, level)
         return self._below[key]
 
     def observed(self, measure: Measure) -> Observed:
@@ -184,20 +186,20 @@ class CandidateView:
         if measure.column not in self._observed:
             rows = reward_rows(self.problem, self.batch, self.level)
             if measure.guard and rows is not None:
-                found = self.raised(observe(measure, self.batch), self.problem.innermost.name, self.level)
+                values = self.raised(observe(measure, self.batch), self.problem.innermost.name, self.level)
             else:
-                found = observe(measure, self.batch, rows)
-            self._observed[measure.column] = found
+                values = observe(measure, self.batch, rows)
+            self._observed[measure.column] = values
         return self._observed[measure.column]
 
     def subtree(self, measure: Measure, level: str) -> Observed:
         """Return the nested mean of the measure below each decision of `level`, with its worst and best cases, `[n]`."""
         return self.raised(self.observed(measure), self.level or next(iter(self.batch.levels)), level)
 
-    def raised(self, found: Observed, start: str | None, stop: str | None) -> Observed:
+    def raised(self, values: Observed, start: str | None, stop: str | None) -> Observed:
         """Return nested means of a measure at the decisions of `start` for those of `stop`, or for episodes if it is None."""
-        low = self._means(found.low, start, stop)
-        return Observed(low, low if found.high is found.low else self._means(found.high, start, stop))
+        low = self._means(values.low, start, stop)
+        return Observed(low, low if values.high is values.low else self._means(values.high, start, stop))
 
     def _means(self, values: Array, start: str | None, stop: str | None) -> Array:
         """Return nested means of values at the decisions of `start` for those of `stop`; None stands for the episodes."""
@@ -233,7 +235,7 @@ class CandidateView:
 
 @dataclass(frozen=True, slots=True)
 class _InsertedCandidate:
-    """A candidate at the levels of a scope, the incumbent at all others."""
+    """The candidate of a view, as it acts on the log as it is, at the levels of a scope; the incumbent at all others."""
 
     view: CandidateView
     scope: Scope
@@ -254,28 +256,8 @@ class _InsertedCandidate:
         """Return `[S, n, A]`."""
         if level in self.scope:
             return self.view.full(level, self.view.batch)
-        found = path_full(self.incumbent, level, batch)
-        return np.broadcast_to(found, (self.weights.size, *found.shape))
-
-
-@dataclass(frozen=True, slots=True)
-class _RememberedCandidate:
-    """A candidate that answers as it did on the log as it is: what it does may depend on what was logged."""
-
-    view: CandidateView
-
-    @property
-    def weights(self) -> Array:
-        """Return the particle weights `[S]`."""
-        return self.view.weights
-
-    def taken(self, level: str, batch: Batch) -> Array:
-        """Return `[S, n]`."""
-        return self.view.taken(level, self.view.batch)
-
-    def full(self, level: str, batch: Batch) -> Array:
-        """Return `[S, n, A]`."""
-        return self.view.full(level, self.view.batch)
+        chances = path_full(self.incumbent, level, batch)
+        return np.broadcast_to(chances, (self.weights.size, *chances.shape))
 
 
 def with_least_weights(view: CandidateView, factors: Mapping[str, float]) -> CandidateView:
@@ -299,7 +281,7 @@ def with_least_weights(view: CandidateView, factors: Mapping[str, float]) -> Can
         view._doubted[key] = replace(
             view,
             batch=replace(view.batch, levels=levels),
-            policy=_RememberedCandidate(view),
+            policy=_InsertedCandidate(view, Scope(view.batch.levels), view.policy),
             _taken={},
             _full={},
             _weights={},
@@ -313,8 +295,8 @@ def with_least_weights(view: CandidateView, factors: Mapping[str, float]) -> Can
 
 def _largest_propensity(problem: Problem, level: str, table: LevelTable, factor: float) -> Array:
     """Return the largest propensity `[n]` that is possible within a factor."""
-    found = factor * table.mu_taken
-    return found if problem.level(level).actions.continuous else np.minimum(1.0, found)
+    largest = factor * table.mu_taken
+    return largest if problem.level(level).actions.continuous else np.minimum(1.0, largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,3 +318,18 @@ class ParticlePolicy:
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[1, n, A]`."""
         return self.policy.full(level, batch)[self.index : self.index + 1]
+
+
+def views_in_pieces(
+    problem: Problem, policy: Policy, models: RewardModels, batches: Iterable[Batch], comparator: Comparator = LOGGER_COMPARATOR
+) -> Iterator[CandidateView]:
+    """Yield views of batches, in pieces whose full distributions fit into memory, their episodes in order."""
+    widest = max(level.actions.count for level in problem.levels) * policy.weights.size
+    for batch in batches:
+        rows = max(len(table) for table in batch.levels.values())
+        count = min(-(-rows * widest // MOST_CELLS), len(batch))
+        pieces = [batch]
+        if count > 1:
+            pieces = [batch.take_episodes(part) for part in np.array_split(np.arange(len(batch)), count)]
+        for piece in pieces:
+            yield CandidateView(problem, piece, policy, models, comparator)

@@ -47,10 +47,10 @@ class ClusterUnits:
     @property
     def totals(self) -> Array:
         """Return the sums `[U, J]` of the distances from the base."""
-        found = self.whole + self.parts / PARTS_OF_ONE
+        totals = self.whole + self.parts / PARTS_OF_ONE
         if self.extreme is not None:
-            found[: len(self.extreme)] += self.extreme
-        return found
+            totals[: len(self.extreme)] += self.extreme
+        return totals
 
     def add(self, cluster: AnyArray, values: Array) -> None:
         """Add episodes with their cluster ids `[E]` and values `[E, J]`."""
@@ -60,7 +60,7 @@ class ClusterUnits:
         distance = values - self.bases
         far = ~(np.abs(distance) < MOST_DISTANCE)  # or not a number, of a bet that has lost everything
         if far.any():
-            np.add.at(self._room_for_extremes(), place[inverse], np.where(far, distance, 0.0))
+            np.add.at(self._extremes_by_row(), place[inverse], np.where(far, distance, 0.0))
             distance = np.where(far, 0.0, distance)
         # Whole numbers and parts of one are added apart, as whole numbers: in any order the sum is the same, rounded down.
         whole = np.floor(distance)
@@ -74,7 +74,7 @@ class ClusterUnits:
         place = np.array([self.rows.setdefault(key, len(self.rows)) for key in other.rows], dtype=np.int64)
         self._grow()
         if other.extreme is not None:
-            extreme = self._room_for_extremes()
+            extreme = self._extremes_by_row()
             extreme[place[: len(other.extreme)]] += other.extreme
         self.whole[place] += other.whole
         self.parts[place] += other.parts
@@ -88,7 +88,7 @@ class ClusterUnits:
             self.whole, self.parts = np.concatenate([self.whole, more]), np.concatenate([self.parts, more])
             self.counts = np.concatenate([self.counts, np.zeros(grown)])
 
-    def _room_for_extremes(self) -> Array:
+    def _extremes_by_row(self) -> Array:
         extreme = np.zeros_like(self.totals) if self.extreme is None else self.extreme
         self.extreme = np.concatenate([extreme, np.zeros((len(self.counts) - len(extreme), self.bases.size))])
         return self.extreme

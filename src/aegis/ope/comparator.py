@@ -116,9 +116,9 @@ class Comparator:
         taken `[n]`, full `[n, A]` or None: mu of the decisions of a level.
         """
         most = self.ratios.get(level, self.promised.get(level))
-        found = incumbent_misfit(level, batch, taken, full, most)
-        if found is not None:
-            raise incumbent_error(level, batch, *found)
+        misfit = incumbent_misfit(level, batch, taken, full, most)
+        if misfit is not None:
+            raise incumbent_error(level, batch, *misfit)
 
 
 INCUMBENT_IMPOSSIBLE = "incumbent-impossible"  # of a stated incumbent that the log contradicts
@@ -165,8 +165,8 @@ def describe_comparator(problem: Problem, comparator: Comparator, scope: Scope, 
 def comparator_kind(comparator: Comparator, scope: Scope, several: Collection[str] = ()) -> str:
     """Return whether a scope is compared with the incumbent at every level, with the log, or with an average of policies.
 
-    several: levels that several policies logged, or one that changed. There the log is no single policy, whatever is declared of
-    it.
+    several: levels that several policies logged, or one that changed. There the log is no single policy,
+    even if it is declared to be one.
     """
     logged = scope - comparator.levels
     if logged & set(several):
@@ -217,11 +217,13 @@ def closeness_to(policy: Policy, level: str, comparator: Comparator) -> Closenes
     if isinstance(policy, Hybrid):
         return closeness_to(policy.new if level in policy.scope else policy.legacy, level, comparator)
     if isinstance(policy, Floored) and level in policy.levels:
-        new, kept = closeness_to(policy.new, level, comparator), closeness_to(policy.legacy, level, comparator)
+        new, legacy = closeness_to(policy.new, level, comparator), closeness_to(policy.legacy, level, comparator)
         own = policy.share
         if own in (0.0, 1.0):  # nothing times an infinite cap is nothing
-            return kept if own else new
-        return Closeness(*((1.0 - own) * getattr(new, name) + own * getattr(kept, name) for name in ("cap", "step", "variation")))
+            return legacy if own else new
+        return Closeness(
+            *((1.0 - own) * getattr(new, name) + own * getattr(legacy, name) for name in ("cap", "step", "variation"))
+        )
     if isinstance(policy, Floored):
         return closeness_to(policy.new, level, comparator)
     if isinstance(policy, StatedIncumbent):

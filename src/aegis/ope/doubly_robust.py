@@ -28,8 +28,8 @@ def scaled_gains(view: CandidateView, scope: Scope, measure: Measure, range_belo
     predicted = view.predicted(measure, level)
     mean = np.where(nu > 0, (pi - mu) * predicted, 0.0).sum(axis=1)
     control = np.where(nu > 0, mean[:, None] - (ratio - own) * predicted, 0.0)
-    room = range_below + np.minimum(ratio - own, 0.0)
-    scale = _largest_scale(control, room, nu)
+    slack = range_below + np.minimum(ratio - own, 0.0)
+    scale = _largest_scale(control, slack, nu)
     rows, action = np.arange(len(nu)), view.batch.levels[level].action
     surplus = (ratio - own)[rows, action]
     reward = view.subtree(measure, level).worst(surplus)
@@ -63,11 +63,11 @@ def nested_gains(view: CandidateView, scope: Scope, measure: Measure, cut: float
 
     Against a stated incumbent: y_L of the candidate plus y_L of what the incumbent fails to earn, minus 1; twice the levels.
     """
-    found = view.against(scope)
-    if found is not None:
-        reward = view.observed(measure).worst(view.node_weights(scope) - found.node_weights(scope))
+    incumbent = view.against(scope)
+    if incumbent is not None:
+        reward = view.observed(measure).worst(view.node_weights(scope) - incumbent.node_weights(scope))
         earned = _nested(view, scope, reward, measure, cut)
-        return earned + _nested(found, scope, 1.0 - reward, measure, cut, failing=True) - 1.0
+        return earned + _nested(incumbent, scope, 1.0 - reward, measure, cut, failing=True) - 1.0
     reward = view.observed(measure).worst(view.node_weights(scope) - 1.0)
     legacy = nested_means(view.batch, view.level, reward)
     return _nested(view, scope, reward, measure, cut) - legacy
@@ -102,15 +102,15 @@ def _nested(view: CandidateView, scope: Scope, reward: Array, measure: Measure, 
 
 def _weights_above(view: CandidateView, scope: Scope) -> dict[str, Array]:
     """Return the product `[n]` of the in-scope ratios strictly above each decision, by level."""
-    found: dict[str, Array] = {}
+    products: dict[str, Array] = {}
     total = np.ones(len(view.batch))
     for name, table in view.batch.levels.items():
-        found[name] = total[table.parent]
-        total = found[name]
+        products[name] = total[table.parent]
+        total = products[name]
         if name in scope:
             ratio, _, _ = _ratios(view, name, scope)
             total = total * ratio[np.arange(len(table)), table.action]
-    return found
+    return products
 
 
 def _ratios(view: CandidateView, level: str, scope: Scope) -> tuple[Array, Array, Array]:
@@ -120,8 +120,8 @@ def _ratios(view: CandidateView, level: str, scope: Scope) -> tuple[Array, Array
     return np.where(nu > 0, pi / np.where(nu > 0, nu, 1.0), 0.0), nu, pi
 
 
-def _largest_scale(control: Array, room: Array, nu: Array) -> Array:
-    """Return the largest s `[n]` in [0, 1] with s control >= -room at every logged action."""
+def _largest_scale(control: Array, slack: Array, nu: Array) -> Array:
+    """Return the largest s `[n]` in [0, 1] with s control >= -slack at every logged action."""
     falls = (nu > 0) & (control < 0)
-    ratio = np.where(falls, room / np.where(falls, -control, 1.0), 1.0)
+    ratio = np.where(falls, slack / np.where(falls, -control, 1.0), 1.0)
     return np.clip(ratio.min(axis=1), 0.0, 1.0) * (1.0 - 1e-12)

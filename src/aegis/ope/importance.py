@@ -14,6 +14,8 @@ that of the incumbent on the candidate, and the gain is their difference.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from aegis.ope.candidate_view import CandidateView
@@ -31,20 +33,27 @@ def plain_values(view: CandidateView, scope: Scope, measure: Measure) -> Array:
 def plain_gains(view: CandidateView, scope: Scope, measure: Measure) -> Array:
     """Return D `[E]`; a missing reward counts as what hurts: 0 where w exceeds u, 1 where it is below."""
     deployed, wide = view.compared(scope)
-    seen = view.observed(measure)
-    # Where all rewards of a unit are known, a mean of differences is the difference of means.
-    known = plain_values(deployed, wide, measure) - comparator_values(view, scope, measure)
-    if seen.low is seen.high:
-        return known
     level = deployed.carrier(wide)
 
     def nodes() -> Array:
         surplus = deployed.carrier_weights(wide) - _ratios(view, wide)
         return surplus * view.below(measure, level).worst(surplus)
 
-    # Unit by unit: what a batch holds beside a unit makes no difference to it, not even in the last digit.
-    missing = view.series(("missing", measure), lambda: (seen.low != seen.high).astype(np.float64), view.level)
-    return np.where(missing > 0, view.series(("gain", scope, measure), nodes, level), known)
+    # Where all rewards of a unit are known, a mean of differences is the difference of means.
+    known = plain_values(deployed, wide, measure) - comparator_values(view, scope, measure)
+    return _where_missing(view, measure, lambda: view.series(("gain", scope, measure), nodes, level), known)
+
+
+def _where_missing(view: CandidateView, measure: Measure, worst: Callable[[], Array], known: Array) -> Array:
+    """Return `known` `[E]` where all rewards of an episode are, elsewhere the worst case.
+
+    Unit by unit: what a batch holds beside a unit makes no difference to it, not even in the last digit.
+    """
+    reward = view.observed(measure)
+    if reward.low is reward.high:
+        return known
+    missing = view.series(("missing", measure), lambda: (reward.low != reward.high).astype(np.float64), view.level)
+    return np.where(missing > 0, worst(), known)
 
 
 def both_sides(view: CandidateView, scope: Scope, measure: Measure) -> Array:
@@ -71,8 +80,8 @@ def unearned_values(view: CandidateView, scope: Scope, measure: Measure) -> Arra
 def comparator_values(view: CandidateView, scope: Scope, measure: Measure) -> Array:
     """Return `[E]`: an estimate of what the comparator earns, `u r`; what the units earned where that is the logger."""
     _, wide = view.compared(scope)
-    found = view.against(wide)
-    return legacy_values(view, measure) if found is None else plain_values(found, wide, measure)
+    incumbent = view.against(wide)
+    return legacy_values(view, measure) if incumbent is None else plain_values(incumbent, wide, measure)
 
 
 def legacy_values(view: CandidateView, measure: Measure) -> Array:
@@ -82,8 +91,8 @@ def legacy_values(view: CandidateView, measure: Measure) -> Array:
 
 def _ratios(view: CandidateView, scope: Scope) -> Array:
     """Return u `[n]` at the nodes of the carrier of a scope; 1 where the comparator is the logger."""
-    found = view.against(scope)
-    return np.ones(1) if found is None else found.carrier_weights(scope)
+    incumbent = view.against(scope)
+    return np.ones(1) if incumbent is None else incumbent.carrier_weights(scope)
 
 
 # The estimates of a scope.
@@ -99,35 +108,22 @@ def episode_estimates(view: CandidateView, scope: Scope, measure: Measure, robus
     """
     legacy = legacy_values(view, measure)
     deployed, wide = view.compared(scope)
-    found = view.against(wide)
+    compared = view.against(wide)
     if robust and wide == scope:
-        gain = _robust_gain_over_log(view.over_log(), scope, measure)
+        over_log = view.over_log()
+        if len(scope) == 1:
+            gain = scaled_gains(over_log, scope, measure, ESTIMATE_RANGE)
+        else:
+            gain = nested_gains(over_log, scope, measure, ESTIMATE_CUT)
         value = legacy + gain
-        if found is None:
+        if compared is None:
             return np.column_stack([gain, value, legacy, legacy])
-        incumbent = 1.0 - nested_shortfalls(found, scope, measure, ESTIMATE_CUT)
-        return np.column_stack([_gain_with_missing(view, scope, measure, value - incumbent), value, legacy, incumbent])
+        incumbent = 1.0 - nested_shortfalls(compared, scope, measure, ESTIMATE_CUT)
+        gain = _where_missing(view, measure, lambda: nested_gains(view, scope, measure, ESTIMATE_CUT), value - incumbent)
+        return np.column_stack([gain, value, legacy, incumbent])
     value = plain_values(deployed, wide, measure)
-    if found is not None and (sides or view.comparator.ratio(wide) is None):
-        gain, incumbent = both_sides(view, scope, measure) - 1.0, 1.0 - unearned_values(found, wide, measure)
+    if compared is not None and (sides or view.comparator.ratio(wide) is None):
+        gain, incumbent = both_sides(view, scope, measure) - 1.0, 1.0 - unearned_values(compared, wide, measure)
     else:
         gain, incumbent = plain_gains(view, scope, measure), comparator_values(view, scope, measure)
     return np.column_stack([gain, value, legacy, incumbent])
-
-
-def _robust_gain_over_log(view: CandidateView, scope: Scope, measure: Measure) -> Array:
-    """Return the doubly robust gain `[E]` over the logger."""
-    return (
-        scaled_gains(view, scope, measure, ESTIMATE_RANGE)
-        if len(scope) == 1
-        else nested_gains(view, scope, measure, ESTIMATE_CUT)
-    )
-
-
-def _gain_with_missing(view: CandidateView, scope: Scope, measure: Measure, known: Array) -> Array:
-    """Return gains `[E]`: `known` where all rewards of an episode are, elsewhere with the rewards that hurt."""
-    seen = view.observed(measure)
-    if seen.low is seen.high:
-        return known
-    missing = view.series(("missing", measure), lambda: (seen.low != seen.high).astype(np.float64), view.level)
-    return np.where(missing > 0, nested_gains(view, scope, measure, ESTIMATE_CUT), known)

@@ -39,15 +39,15 @@ class Measure:
 
     def scaled(self, values: Array) -> Array:
         """Return values in the column's units on the scale on which 1 is best; not clipped."""
-        found = (values - self.low) / self.width
-        return found if self.goal == "maximise" else 1.0 - found
+        share = (values - self.low) / self.width
+        return share if self.goal == "maximise" else 1.0 - share
 
     def value(self, scaled: float) -> float:
         """Return a scaled value in the column's units."""
         return self.low + scaled * self.width if self.goal == "maximise" else self.high - scaled * self.width
 
     def gain(self, scaled: float) -> float:
-        """Return a scaled gain in the column's units; above 0 is better, whatever the goal."""
+        """Return a scaled gain in the column's units; above 0 is better for either goal."""
         return scaled * self.width
 
 
@@ -99,19 +99,19 @@ def check_cluster_totals(problem: Problem, measure: Measure) -> None:
 def observe(measure: Measure, batch: Batch, rows: AnyArray | None = None) -> Observed:
     """Return the measure at the innermost rows of a batch, or at some of them. RefusedError names what lies outside the range."""
     if measure.guard:
-        found, seen = batch.guards[measure.column], None
+        values, mask = batch.guards[measure.column], None
     elif batch.reward is None:
         raise RefusedError(f"the log holds no column '{measure.column}'; a certificate needs it")
     else:
-        found, seen = batch.reward, batch.observed
-    known = np.isfinite(found) if seen is None else np.isfinite(found) & seen
+        values, mask = batch.reward, batch.observed
+    known = np.isfinite(values) if mask is None else np.isfinite(values) & mask
     if rows is not None:
-        found, known = found[rows], known[rows]
-    scaled = measure.scaled(np.where(known, found, measure.low))
+        values, known = values[rows], known[rows]
+    scaled = measure.scaled(np.where(known, values, measure.low))
     outside = known & ~((scaled >= 0.0) & (scaled <= 1.0))
     if outside.any() and not measure.clip:
         first = int(np.argmax(outside))
-        raise RefusedError(_outside(measure, batch.where(first if rows is None else int(rows[first])), found[first], outside))
+        raise RefusedError(_outside(measure, batch.where(first if rows is None else int(rows[first])), values[first], outside))
     inside = np.clip(scaled, 0.0, 1.0)
     if known.all():
         return Observed(inside, inside)
@@ -148,26 +148,26 @@ class MeanRange:
         """Return values on the scale on which the limits are 0 and 1; what lies outside is put at the nearer one."""
         return np.clip((values - self.low) / self.width, 0.0, 1.0)
 
-    def observed(self, found: Observed, batch: Batch) -> Observed:
+    def observed(self, means: Observed, batch: Batch) -> Observed:
         """Return what was observed below each decision on that scale; RefusedError names the first outside the limits.
 
         Where rewards are missing the mean may be anything from `low` to `high`, and lies within the limits all the same.
         """
-        outside = (found.low > self.high + MEAN_ROUND_OFF) | (found.high < self.low - MEAN_ROUND_OFF)
-        seen = found.low == found.high
-        outside |= seen & ~((found.low >= self.low - MEAN_ROUND_OFF) & (found.high <= self.high + MEAN_ROUND_OFF))
+        outside = (means.low > self.high + MEAN_ROUND_OFF) | (means.high < self.low - MEAN_ROUND_OFF)
+        known = means.low == means.high
+        outside |= known & ~((means.low >= self.low - MEAN_ROUND_OFF) & (means.high <= self.high + MEAN_ROUND_OFF))
         if outside.any():
-            raise RefusedError(self._outside(found, batch, int(np.argmax(outside))))
-        low = self.scaled(found.low)
-        return Observed(low, low if found.high is found.low else self.scaled(found.high))
+            raise RefusedError(self._outside(means, batch, int(np.argmax(outside))))
+        low = self.scaled(means.low)
+        return Observed(low, low if means.high is means.low else self.scaled(means.high))
 
-    def _outside(self, found: Observed, batch: Batch, decision: int) -> str:
+    def _outside(self, means: Observed, batch: Batch, decision: int) -> str:
         measure = self.measure
         first = int(np.argmax(batch.ancestors(list(batch.levels)[-1])[self.level] == decision))
         limits = sorted(measure.value(end) for end in (self.low, self.high))
         return (
             f"{batch.where(first)}, column '{measure.column}': the mean below this decision of level '{self.level}' is "
-            f"{measure.value(float(found.low[decision])):g}, outside the declared 'mean_range' [{limits[0]:g}, {limits[1]:g}]; "
+            f"{measure.value(float(means.low[decision])):g}, outside the declared 'mean_range' [{limits[0]:g}, {limits[1]:g}]; "
             "widen it to what can occur, or leave it out"
         )
 

@@ -27,10 +27,10 @@ def constant_prediction(measure: Measure, prior: Batch | None) -> float:
     """Return one prediction for every unit: the mean of the measure over the prior side, 0.5 without one."""
     if prior is None:
         return 0.5
-    found = with_measure_as_reward(prior, measure)
-    if found.reward is None:
+    batch = with_measure_as_reward(prior, measure)
+    if batch.reward is None:
         return 0.5
-    known = found.reward[np.isfinite(found.reward)]
+    known = batch.reward[np.isfinite(batch.reward)]
     # Settled, as predictions are: evidence must not depend on the order in which the units came.
     return 0.5 if not known.size else round(float(np.clip(measure.scaled(known).mean(), 0.0, 1.0)) * 2.0**20) / 2.0**20
 
@@ -64,9 +64,9 @@ class RewardModels:
     below: dict[tuple[str, Scope], RewardModel] = field(default_factory=dict)
 
 
-def round_predictions(found: Array) -> Array:
+def round_predictions(predictions: Array) -> Array:
     """Return predictions as multiples of 2^-20 in [0, 1].
 
     The last digits of a matrix product depend on how many rows there are; evidence must not depend on the blocks a log comes in.
     """
-    return np.round(np.clip(np.nan_to_num(found, nan=0.5), 0.0, 1.0) * 2.0**20) / 2.0**20
+    return np.round(np.clip(np.nan_to_num(predictions, nan=0.5), 0.0, 1.0) * 2.0**20) / 2.0**20

@@ -59,21 +59,21 @@ def corrected_gains(view: CandidateView, scope: Scope, measure: Measure, most: f
     """
     (level,) = scope
     batch, nu = view.batch, view.logging(level)
-    found = view.against(view.comparator.levels)
+    incumbent = view.against(view.comparator.levels)
     others = Scope(view.comparator.levels - scope)
-    if found is None or not others:
+    if incumbent is None or not others:
         return filled_gains(view, scope, measure, bets, widened)
     names = list(batch.levels)
     place = names.index(level)
     above, below = Scope(others & set(names[:place])), Scope(others & set(names[place + 1 :]))
-    over = scope_path_weights(found, batch, above) if above else None
+    over = scope_path_weights(incumbent, batch, above) if above else None
     ratio = None if over is None else broadcast_down(batch, over, last_in_scope(batch, above), level)
     upper = 1.0 if not above else _known_ratio(view, above)
     stakes = gain_stakes(_carried_candidate(view, level, scope), _carried_comparator(view, level, scope), nu)
-    seen = view.subtree(measure, level) if not below else _reweighted(view, found, measure, level, below, most / upper)
+    below_mean = view.subtree(measure, level) if not below else _reweighted(view, incumbent, measure, level, below, most / upper)
     rows, action = np.arange(len(nu)), batch.levels[level].action
     predicted = view.predicted(measure, level) / (most / upper)
-    reward = widen_residuals(seen.worst(stakes.weights[rows, action]), predicted[rows, action], widened)
+    reward = widen_residuals(below_mean.worst(stakes.weights[rows, action]), predicted[rows, action], widened)
     factors = water_filled_factors(stakes, nu, predicted, action, reward, most * bets)
     if ratio is not None:
         factors = 1.0 + (ratio / upper)[:, None] * (factors - 1.0)
@@ -81,20 +81,22 @@ def corrected_gains(view: CandidateView, scope: Scope, measure: Measure, most: f
 
 
 def _known_ratio(view: CandidateView, scope: Scope) -> float:
-    found = view.comparator.ratio(scope)
-    if found is None:
+    ratio = view.comparator.ratio(scope)
+    if ratio is None:
         raise SettingError(f"the largest mu / nu at {', '.join(sorted(scope))} is not known; declare 'max_ratio' or 'epsilon'")
-    return found
+    return ratio
 
 
-def _reweighted(view: CandidateView, found: CandidateView, measure: Measure, level: str, below: Scope, most: float) -> Observed:
+def _reweighted(
+    view: CandidateView, incumbent: CandidateView, measure: Measure, level: str, below: Scope, most: float
+) -> Observed:
     """Return the mean of `u r / C` below each decision of a level, u the incumbent's ratio at levels further in."""
     batch, last = view.batch, last_in_scope(view.batch, below)
     start = view.level or next(iter(batch.levels))
-    u = scope_path_weights(found, batch, below)
+    u = scope_path_weights(incumbent, batch, below)
     u = broadcast_down(batch, u, last, start) / most
-    seen = view.observed(measure)
-    scaled = Observed(u * seen.low, u * seen.high)
+    values = view.observed(measure)
+    scaled = Observed(u * values.low, u * values.high)
     return view.raised(scaled, start, level)
 
 
@@ -144,12 +146,12 @@ def _carried_candidate(view: CandidateView, level: str, scope: Scope) -> Array:
 
 def _carried_comparator(view: CandidateView, level: str, scope: Scope) -> Array:
     """Return the comparator's distribution `[n, A]`, times its weight of what went before if decisions carry over."""
-    found = view.against(scope)
-    if found is None:
+    incumbent = view.against(scope)
+    if incumbent is None:
         return view.logging(level)
     if view.problem.carry_over == "none":
-        return path_full(found, level, view.batch)
-    before = carry_over_weights(view.problem, found, view.batch, scope, level)
+        return path_full(incumbent, level, view.batch)
+    before = carry_over_weights(view.problem, incumbent, view.batch, scope, level)
     most = view.comparator.products.get(level)
     if most is not None and (before > most * (1.0 + 1e-9)).any():
         row = int(view.batch.first_rows(level)[int(np.argmax(before > most * (1.0 + 1e-9)))])
@@ -158,7 +160,7 @@ def _carried_comparator(view: CandidateView, level: str, scope: Scope) -> Array:
             f"{before.max():.4g} "
             f"times as likely as the log, more than 'max_product' ({most:g}) promises; declare the largest product that can occur"
         )
-    full, logged = path_full(found, level, view.batch), view.logging(level)
+    full, logged = path_full(incumbent, level, view.batch), view.logging(level)
     never = ((full > NEVER_TAKEN) & (logged <= 0)).any(axis=1)
     if never.any():
         row = int(view.batch.first_rows(level)[int(np.argmax(never))])

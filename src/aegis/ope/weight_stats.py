@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from aegis.problem import AnyArray, Array, exact_sum
 
-LOWEST_OCTAVE, HIGHEST_OCTAVE = -20, 40  # log2 of the weights that are told apart
+LOWEST_OCTAVE, HIGHEST_OCTAVE = -20, 40  # log2 of the weights that have bins of their own
 EXPONENTS = 2048  # of a float, as its bits tell them
 FRACTION = 32  # bits of a float beyond its exponent that count
 SQUARE_BITS = 30
@@ -141,9 +141,9 @@ class WeightSpread:
 def _folded(sums: AnyArray, zero: int) -> Array:
     """Return sums by bin from sums by exponent `[EXPONENTS]`; zero: how much of the first is of weights of 0."""
     low, high = 1023 + LOWEST_OCTAVE, 1023 + HIGHEST_OCTAVE
-    found = np.zeros(HIGHEST_OCTAVE - LOWEST_OCTAVE + 2)
-    found[0] = zero
-    found[1:] = sums[low : high + 1]
-    found[1] += sums[:low].sum() - zero
-    found[-1] += sums[high + 1 :].sum()
-    return found
+    bins = np.zeros(HIGHEST_OCTAVE - LOWEST_OCTAVE + 2)
+    bins[0] = zero
+    bins[1:] = sums[low : high + 1]
+    bins[1] += sums[:low].sum() - zero
+    bins[-1] += sums[high + 1 :].sum()
+    return bins

@@ -39,8 +39,8 @@ def reward_weights(problem: Problem, policy: Policy, batch: Batch, scope: Scope,
     """Return the weight `[m]` of each node that carries a reward: a decision of `level`, or an episode if it is None."""
     names = list(batch.levels)
     if level == names[-1] and problem.carry_over == "none":
-        found = scope_path_weights(policy, batch, scope)
-        return broadcast_down(batch, found, last_in_scope(batch, scope), level)
+        weights = scope_path_weights(policy, batch, scope)
+        return broadcast_down(batch, weights, last_in_scope(batch, scope), level)
     logs = {name: _log_ratios(policy, batch, scope, name) for name in names}
     if level is None:
         return _particle_mean(policy, np.exp(_sums_below(batch, logs, None)))
@@ -51,17 +51,17 @@ def reward_weights(problem: Problem, policy: Policy, batch: Batch, scope: Scope,
 
 def scope_path_weights(policy: Policy, batch: Batch, scope: Scope) -> Array:
     """Return the weight `[n]` of the path to each decision of the innermost level in scope; of the innermost if none is."""
-    found: Array | None = None
+    products: Array | None = None
     last = last_in_scope(batch, scope)
     for name, table in batch.levels.items():
-        if found is not None:
-            found = found[:, table.parent]
+        if products is not None:
+            products = products[:, table.parent]
         if name in scope:
             ratio = policy.taken(name, batch) / table.mu_taken
-            found = ratio if found is None else found * ratio
+            products = ratio if products is None else products * ratio
         if name == last:
             break
-    return np.ones(len(batch.levels[last])) if found is None else _particle_mean(policy, found)
+    return np.ones(len(batch.levels[last])) if products is None else _particle_mean(policy, products)
 
 
 def last_in_scope(batch: Batch, scope: Scope) -> str:
@@ -134,8 +134,8 @@ def _particle_mean(policy: Policy, products: Array) -> Array:
     """Return the mean `[m]` over the particles of products `[S, m]`, added in order."""
     share = policy.weights
     if share.size == 1:
-        found: Array = products[0]
-        return found
+        only: Array = products[0]
+        return only
     total = share[0] * products[0]
     for particle in range(1, share.size):
         total = total + share[particle] * products[particle]

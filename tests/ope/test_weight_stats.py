@@ -73,5 +73,5 @@ def plain(found: ScanResult) -> list[object]:
         [(sketch.count, sketch.sums) for item in items for sketch in item.sketches],
         [(moments.count, moments.totals, moments.squares) for moments in found.moments.values()],
         [spread.plain() for spread in (*found.spreads.values(), *found.level_spreads.values())],
-        (found.certified_episodes, found.prior_episodes),
+        (found.counts["certified_episodes"], found.counts["prior_episodes"]),
     ]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 from small_logs import better_policy, make_table, problem_text, replaced, source_of
-from test_formulas import BETS, CASES, Setting
+from test_doubly_robust import BETS, CASES, Setting
 
 from aegis.certificate import Candidate, Certificate, Reach, certify, gain_parts, stated_problem, verify
 from aegis.errors import ProblemError
@@ -66,7 +66,7 @@ def test_a_narrow_range_certifies_more() -> None:
     assert narrow.level("recipe").value_lower == usual.level("recipe").value_lower
     assert narrow.level("recipe", "dose").gain_lower == usual.level("recipe", "dose").gain_lower
     told = [item.statement for item in narrow.assumptions if item.code == "mean-range"]
-    assert told == ["The mean of 'margin' below a decision of level 'recipe' lies in [0.1, 0.9] EUR, whoever acts."]
+    assert told == ["The mean of 'margin' below a decision of level 'recipe' lies in [0.1, 0.9] EUR, under every policy."]
     assert not [item for item in usual.assumptions if item.code == "mean-range"]
 
 

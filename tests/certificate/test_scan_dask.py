@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from small_logs import Floats, better, make_table, problem_of, replaced
-from test_gathering import in_pieces, written
+from test_scan_pieces import in_pieces, written
 
 from aegis.audit import audit_log
 from aegis.certificate import Candidate
@@ -40,7 +40,7 @@ def test_two_workers_give_the_same_bits_also_if_one_is_killed(tmp_path: Path, mo
     marker.write_text(str(os.getpid()))
     monkeypatch.setenv(MARKER, str(marker))
     problem, paths = problem_of(), written(tmp_path, make_table(400))
-    candidate = Candidate(Function.named(problem, "test_gathering_dask:deadly"), "better")
+    candidate = Candidate(Function.named(problem, "test_scan_dask:deadly"), "better")
     alone = in_pieces(paths, problem, candidate)
     assert len(marker.read_text().split()) == 1
     killed = in_pieces(paths, problem, candidate, engine="dask", workers=2)

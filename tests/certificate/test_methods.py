@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 from small_logs import better_policy, make_table, problem_text, source_of
-from test_sensitivity_exact import CASES, Wrong, listed, scopes
+from wrong_propensities import CASES, Wrong, listed, scopes
 
 from aegis.certificate import Candidate, Reach, certify, gain_parts, stated_problem, verify
 from aegis.certificate.methods import value_parts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -11,22 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_logs import better_policy, make_table, problem_of, source_of, worse_policy
 
-from aegis.certificate import Candidate, Claim, Request, certify, declare_claims, margin_of, scopes_of
+from aegis.certificate import Candidate, Claim, Request, certify, declare_claims
 from aegis.certificate.claims import subgroups_of
-from aegis.errors import InputError, SettingError
+from aegis.errors import SettingError
 from aegis.policies import Capped, Legacy, Logged, Mixture, TargetColumns, Uniform
-from aegis.problem import Batch, Problem, Scope, parse_problem
+from aegis.problem import Batch, Problem, Scope
 
 ONE_GUARD = "guards: [{column: scrap, range: [0, 1], max_worsening: 0.05}]"
-
-
-def deep(levels: int) -> Problem:
-    text = "episode: e\nreward: {column: r, range: [0, 1]}\nlevels:\n"
-    for k in range(levels, 0, -1):
-        text += (
-            f"  - {{name: l{k}, action: {{column: a{k}, values: [0, 1]}}, propensity: {{policy: uniform}}, margin: {0.01 * k}}}\n"
-        )
-    return parse_problem(text)
 
 
 class Flat:
@@ -44,36 +34,6 @@ def sample(problem: Problem) -> Batch:
 
 def declared(problem: Problem, *candidates: object, **more: object) -> tuple[Claim, ...]:
     return declare_claims(Request.of(problem, list(candidates), **more), sample(problem))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("levels", [1, 2, 3, 4])
-def test_all_scopes_up_to_four_levels(levels: int) -> None:
-    problem = deep(levels)
-    names = problem.names
-    expected = {Scope(part) for size in range(1, levels + 1) for part in itertools.combinations(names, size)}
-    found = scopes_of(problem)
-    assert set(found) == expected and len(found) == 2**levels - 1
-    assert found[0] == Scope("l1")  # the innermost first
-
-
-@pytest.mark.parametrize("levels", [5, 7])
-def test_from_the_inside_out_beyond(levels: int) -> None:
-    found = scopes_of(deep(levels))
-    assert found == tuple(Scope(f"l{k}" for k in range(1, size + 1)) for size in range(1, levels + 1))
-
-
-def test_scopes_that_are_asked_for() -> None:
-    problem = deep(3)
-    assert scopes_of(problem, [["l1", "l3"], ["l3", "l1"]]) == (Scope({"l1", "l3"}),)
-    for wrong in ([], [[]], [["l1"], []]):
-        with pytest.raises(SettingError, match="at least one level of l3, l2, l1"):
-            scopes_of(problem, wrong)
-    with pytest.raises(InputError, match="no level 'l9'"):
-        scopes_of(problem, [["l9"]])
-
-
-def test_margins_add_up() -> None:
-    assert margin_of(deep(3), Scope({"l1", "l3"})) == pytest.approx(0.04)
 
 
 @settings(max_examples=40, deadline=None)

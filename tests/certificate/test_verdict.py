@@ -10,7 +10,7 @@ import pytest
 from small_logs import better_policy, legacy_dose, legacy_setting, make_table, problem_of, replaced, source_of
 
 from aegis.certificate import CERTIFIED, NOT_YET, REFUSED, LevelResult, certify
-from aegis.certificate.verdict import blocking_level, judge_results
+from aegis.certificate.verdict import Caveats, blocking_level, judge_results
 from aegis.errors import pluralise
 from aegis.logs import Source
 from aegis.policies import Function, TargetColumns
@@ -24,7 +24,17 @@ def result(verdict: str, scope: str = "dose", units: int = 500, further: int | N
     values = dict.fromkeys(("estimate_error", "value_lower", "value_estimate", "legacy_value"), None)
     given = {"estimate": 0.1, "gain_lower": 0.05, "weights": SPREAD, **more}
     return LevelResult(
-        "mine", (scope,), verdict, "why", 0.05, 0.0, units=units, further_units=further, method="plain", **values, **given
+        candidate="mine",
+        scope=(scope,),
+        verdict=verdict,
+        reason="why",
+        delta=0.05,
+        margin=0.0,
+        units=units,
+        further_units=further,
+        method="plain",
+        **values,
+        **given,
     )
 
 
@@ -44,15 +54,22 @@ def test_a_verdict_on_one_scope_tells_of_the_refused_ones(verdict: str) -> None:
 
 def test_a_certified_verdict_says_that_decisions_may_act_on_each_other() -> None:
     signs = judge_results(
-        problem_of(), [result(CERTIFIED)], 0.05, [], warned=["siblings-interfere", "drift", "rewards-not-compared"]
+        problem_of(),
+        [result(CERTIFIED)],
+        0.05,
+        [],
+        caveats=Caveats(warned=["siblings-interfere", "drift", "rewards-not-compared"]),
     )
     assert "act on each other (siblings-interfere): if they do, this gain need not be there." in signs.sentence
     assert signs.next_step.startswith("First rule out that decisions or episodes act on each other (siblings-interfere).")
-    untested = judge_results(problem_of(), [result(CERTIFIED)], 0.05, [], warned=["episodes-not-compared"])
+    untested = judge_results(problem_of(), [result(CERTIFIED)], 0.05, [], caveats=Caveats(warned=["episodes-not-compared"]))
     assert "was not tested, because the controller reacts to them (episodes-not-compared)." in untested.sentence
-    plain = judge_results(problem_of(), [result(CERTIFIED)], 0.05, [], warned=["drift"])
+    plain = judge_results(problem_of(), [result(CERTIFIED)], 0.05, [], caveats=Caveats(warned=["drift"]))
     assert plain.sentence == judged(result(CERTIFIED))[0]
-    assert "act on" not in judge_results(problem_of(), [result(NOT_YET)], 0.05, [], warned=["siblings-interfere"]).sentence
+    assert (
+        "act on"
+        not in judge_results(problem_of(), [result(NOT_YET)], 0.05, [], caveats=Caveats(warned=["siblings-interfere"])).sentence
+    )
 
 
 def test_one_unit_is_one_unit() -> None:
@@ -96,16 +113,19 @@ def test_a_candidate_that_differs_in_one_decision_is_not_identical() -> None:
 
 def test_weights_that_differ_stand_in_the_way() -> None:
     spread = {"level": "dose", "ess_share": 0.5, "largest": 3.0}
-    assert "at 'dose' slow things down" in blocking_level([spread], [result(NOT_YET)])
-    assert blocking_level([{**spread, "ess_share": 1.0}], [result(NOT_YET)]) == "No level's weights stand in the way: all are 1."
+    assert "at 'dose' slow things down" in blocking_level(problem_of(), [spread], [result(NOT_YET)])
+    assert (
+        blocking_level(problem_of(), [{**spread, "ess_share": 1.0}], [result(NOT_YET)])
+        == "No level's weights stand in the way: all are 1."
+    )
 
 
 def test_a_cap_is_advised_together_with_what_it_needs() -> None:
     """Where only the chance of the action taken is logged, learning a capped candidate is refused."""
     heavy = {"level": "dose", "ess_share": 0.1, "largest": 30.0}
     needs = "; it needs the probabilities of all actions, logged in 'columns' or declared by 'shares'"
-    assert needs in blocking_level([heavy], [result(NOT_YET)], taken_only=["dose"])
-    assert needs not in blocking_level([heavy], [result(NOT_YET)])
+    assert needs in blocking_level(problem_of(full=False), [heavy], [result(NOT_YET)])
+    assert needs not in blocking_level(problem_of(), [heavy], [result(NOT_YET)])
     step = judge_results(problem_of(full=False), [result(NOT_YET)], 0.05, []).next_step
     assert needs in step and "'shares', 'policy: uniform' or 'base'" in step
     assert "--kind capped" in judged(result(NOT_YET))[1] and needs not in judged(result(NOT_YET))[1]
