@@ -25,6 +25,7 @@ from aegis.handover import (
     open_gate,
     replay_events,
     step,
+    verify_events,
 )
 from aegis.handover.challenge import PartState
 from aegis.handover.risk_budget import freeze_share
@@ -219,16 +220,16 @@ def test_nothing_to_approve():
 @pytest.mark.parametrize(
     ("line", "match"),
     [
-        ("[]", "is a mapping"),
-        ('"unit"', "is a mapping"),
+        ("[]", "an event is a mapping"),
+        ('"unit"', "an event is a mapping"),
         ("{}", "one of the kinds"),
         ('{"kind": "units"}', "one of the kinds"),
         ('{"kind": "alarm", "episode": 1}', "is damaged"),
         ('{"kind": "paused", "episode": 1, "why": "x", "who": "y"}', "is damaged.*who"),
-        ('{"kind": "paused", "episode": "1", "why": "x"}', "'episode' is '1', expected int"),
-        ('{"kind": "paused", "episode": true, "why": "x"}', "'episode' is True"),
-        ('{"kind": "paused", "episode": 1, "why": null}', "'why' is None"),
-        ('{"kind": "unit", "episode": 1, "reward": "x", "arm": "agent", "evidence": {}}', "'reward' is 'x'"),
+        ('{"kind": "paused", "episode": "1", "why": "x"}', "'episode': .*integer, found '1'"),
+        ('{"kind": "paused", "episode": true, "why": "x"}', "'episode': .*found True"),
+        ('{"kind": "paused", "episode": 1, "why": null}', "'why': .*string, found None"),
+        ('{"kind": "unit", "episode": 1, "reward": "x", "arm": "agent", "evidence": {}}', "'reward': .*number, found 'x'"),
         ('{"kind": "unit", "episode": 1, "reward": 1, "arm": "agent", "evidence": []}', "is damaged"),
         ('{"kind": "unit", "episode": 1, "reward": 1, "arm": "agent", "evidence": {"a": {"gain": ["AAA="]}}}', "is damaged"),
         ('{"kind": "unit", "episode": 1, "reward": 1, "arm": "agent", "evidence": {"a": {"gain": ["?"]}}}', "is damaged"),
@@ -254,44 +255,50 @@ def test_events_that_do_not_follow_one_another():
         ([], "found none"),
         (events[1:], "begin with 'opened', found 'unit'"),
         ([events[0], *events], "a second 'opened'"),
-        ([events[0], *events[2:]], "freeze 1 is said to have come after episode 1, and 0 are counted"),
+        ([events[0], *events[2:]], "expected episode 1, found 2"),
         ([*events[: place + 1], *events[place + 2 :]], "expected episode 2, found 3"),
-        ([*events[: place + 1], *events[place:]], "expected freeze 2, found 1"),
         ([*events[:place], *events[place + 1 :]], "it is not open"),
-        ([*events[: flip + 1], *events[flip:]], "no open challenge '1-dose-2'"),
-        ([*events[:flip], wrong], "Only what was certified"),
+        ([*events[: flip + 1], events[flip - 1]], "no open challenge '1-dose-2'"),
     ]:
         with pytest.raises(InputError, match=match):
             replay_events(damaged)  # type: ignore[arg-type]
+    for damaged, match in [
+        ([*events[: place + 1], *events[place:]], "challengers cannot be frozen now"),
+        ([*events[: flip + 1], *events[flip:]], "'flip' cannot have happened there"),
+        ([*events[:flip], wrong], "policy: 'something else' is recorded"),
+        (events[:flip], "the events end before 'flip'"),
+    ]:
+        with pytest.raises(InputError, match=match):
+            verify_events(damaged)
 
 
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"delta": 0}, "above 0 and below 1"),
-        ({"delta": 1}, "above 0 and below 1"),
-        ({"delta": math.nan}, "above 0"),
-        ({"delta": True}, "above 0"),
-        ({"delta": "0.05"}, "above 0"),
-        ({"first": 0}, "whole number from 1"),
-        ({"first": 1.5}, "whole number from 1"),
-        ({"generations": 0}, "whole number from 1"),
-        ({"patience": 0.9}, "from 1"),
-        ({"patience": math.inf}, "from 1"),
-        ({"wider": []}, "one or more"),
+        ({"delta": 0}, "greater than 0"),
+        ({"delta": 1}, "less than 1"),
+        ({"delta": math.nan}, "'delta' should be .* found nan"),
+        ({"delta": True}, "a number, found True"),
+        ({"delta": "0.05"}, "a number"),
+        ({"first": 0}, "equal to 1"),
+        ({"first": 1.5}, "whole number"),
+        ({"generations": 0}, "equal to 1"),
+        ({"patience": 0.9}, "equal to 1"),
+        ({"patience": math.inf}, "finite"),
+        ({"wider": []}, "1 or more items"),
         ({"caps": [2, 2.0]}, "different"),
         ({"caps": [1, 2]}, "the legacy itself"),
-        ({"caps": 2}, "is a list"),
+        ({"caps": 2}, "be a list"),
         ({"caps": [math.nan]}, "number from 1"),
-        ({"levels": "dose"}, "is a list"),
-        ({"mode": "lives"}, "did you mean 'live'"),
-        ({"upgrades": "no"}, "true or false"),
-        ({"floor": 1}, "below 1"),
-        ({"holdback": -0.1}, "from 0"),
-        ({"share": 0, "stage": 5}, "above 0"),
+        ({"levels": "dose"}, "be a list"),
+        ({"mode": "lives"}, "'live', 'approve' or 'shadow'"),
+        ({"upgrades": "no"}, "be true or false"),
+        ({"floor": 1}, "less than 1"),
+        ({"holdback": -0.1}, "equal to 0"),
+        ({"share": 0, "stage": 5}, "greater than 0"),
         ({"share": 0.5}, "give both"),
-        ({"stage": -1}, "whole number from 0"),
-        ({"delay": 1}, "unknown setting of a gate"),
+        ({"stage": -1}, "equal to 0"),
+        ({"delay": 1}, "unknown key 'delay'"),
     ],
 )
 def test_settings_that_cannot_be(given: dict[str, object], match: str):
@@ -300,7 +307,7 @@ def test_settings_that_cannot_be(given: dict[str, object], match: str):
 
 
 def test_settings_given_in_python_are_checked_like_those_in_a_file():
-    with pytest.raises(SettingError, match="is a list"):
+    with pytest.raises(SettingError, match="be a list"):
         GateSettings(levels="dose")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no level 'dosis'"):
         open_gate(GateSettings(levels=("dosis",)), ("dose",))

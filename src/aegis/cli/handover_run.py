@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def check_setting_names(asked: HandoverRequest) -> None:
     gate = GATES.get(asked.gate)
     kinds: dict[str, Any] = {"set": ALL_WORLDS.get(asked.world), "gate-set": None if gate is None else gate.settings}
     for option, kind in kinds.items():
-        known = [] if kind is None else [part.name for part in fields(kind) if part.init]
+        known = [] if kind is None else list(inspect.signature(kind).parameters)
         for place, where in asked.places.items():
             within, _, key = place.partition(" ")
             if known and within == option and key not in (*known, "preset", "shift"):

@@ -37,14 +37,14 @@ from aegis.handover.events import (
 from aegis.handover.gate import ACTIONS, NO_RESPONSE, AuditResponse, GateInput, Interruption, ProposedChallenge, is_decision, step
 from aegis.handover.gate_registry import GATES, GateKind, GateRun, is_certificate, make_gate, register_gate
 from aegis.handover.gate_settings import GateSettings, refuse_interval_actions
-from aegis.handover.gate_state import GateState
+from aegis.handover.gate_state import GateState, apply_event
 from aegis.handover.hosts import HOSTS
 from aegis.handover.hosts.base import Host, Proposal, check_proposals
 from aegis.handover.hosts.causal import LIFT, CausalHost, check_single_level, learn_belief, particle_gains, particle_ratios
 from aegis.handover.hosts.external import ExternalHost
 from aegis.handover.periodic_gate import GateLook, PeriodicGate
 from aegis.handover.plant_runner import Handover
-from aegis.handover.replay import apply_event, open_gate, replay_events
+from aegis.handover.replay import open_gate, replay_events, verify_events
 from aegis.handover.risk_budget import GateCount, challenge_share, without_margins
 from aegis.handover.run_folder import (
     EVENTS_FILE,
@@ -165,5 +165,6 @@ __all__ = [
     "turns",
     "unpack_challenger",
     "unpack_policy",
+    "verify_events",
     "without_margins",
 ]

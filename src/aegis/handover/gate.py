@@ -35,8 +35,7 @@ from aegis.handover.events import (
     UnitCounted,
     Waiting,
 )
-from aegis.handover.gate_state import GateState
-from aegis.handover.replay import apply_event
+from aegis.handover.gate_state import GateState, apply_event, check_next_unit
 from aegis.handover.risk_budget import challenge_share
 from aegis.policies import check_cap
 
@@ -155,7 +154,17 @@ def _challenge(state: GateState, item: ProposedChallenge, freeze: int, since: in
     claims = tuple(replace(claim, delta=watch if claim.what == VALUE else risk) for claim in item.claims)
     kind = HANDOVER if deployed is None else UPGRADE
     cap = check_cap(item.cap)
-    return Challenge(f"{freeze}-{item.level}-{cap:g}", freeze, item.level, kind, cap, item.policy, since, claims, seal=item.seal)
+    return Challenge(
+        name=f"{freeze}-{item.level}-{cap:g}",
+        freeze=freeze,
+        level=item.level,
+        kind=kind,
+        policy=item.policy,
+        since=since,
+        cap=cap,
+        seal=item.seal,
+        claims=claims,
+    )
 
 
 # ---- units -------------------------------------------------------------------------------------------------------------------
@@ -238,10 +247,7 @@ def _decisions(state: GateState, episode: int, started: int) -> list[Event]:
 
 
 def _check(state: GateState, unit: UnitCounted) -> None:
-    if unit.episode != state.episode + 1:
-        raise InputError(
-            f"episodes are counted in the order in which they started: expected episode {state.episode + 1}, found {unit.episode}"
-        )
+    check_next_unit(state, unit)
     check_choice(unit.arm, ARMS, "arm of an episode", InputError)
     _check_arm(state, unit)
     number = isinstance(unit.reward, int | float) and not isinstance(unit.reward, bool)

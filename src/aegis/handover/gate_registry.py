@@ -6,7 +6,7 @@ Other packages add theirs with `register_gate`; the command line registers those
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from aegis.errors import SettingError, check_choice
@@ -95,7 +95,7 @@ def _settings(gate: str, given: Any) -> Any:
         return given
     if isinstance(given, GateSettings):
         usual = GateSettings()
-        other = [item.name for item in fields(GateSettings) if getattr(given, item.name) != getattr(usual, item.name)]
+        other = [name for name in GateSettings.model_fields if getattr(given, name) != getattr(usual, name)]
         lost = [name for name in other if name not in SHARED]
         if lost:
             raise SettingError(f"the gate '{gate}' has no '{lost[0]}'; leave it out or use the gate 'challenger'")

@@ -19,10 +19,9 @@ from aegis.handover.challenge import GAIN, Challenge, ClaimState
 from aegis.handover.events import Event, Flipped, Frozen, Paused, UnitCounted
 from aegis.handover.gate import HANDOVER, NO_RESPONSE, fresh_notes
 from aegis.handover.gate_settings import GateSettings
-from aegis.handover.gate_state import GateState
+from aegis.handover.gate_state import GateState, apply_event
 from aegis.handover.hosts.base import Host
-from aegis.handover.replay import apply_event, open_gate
-from aegis.handover.rerun import check_complete, check_order
+from aegis.handover.replay import check_complete, open_gate
 from aegis.handover.risk_budget import GateCount
 from aegis.handover.run_history import History, join_batches, scaled_episode_rewards
 from aegis.handover.stream_audit import SILENT, ArrivalCheck, StreamAudit, accept_batch, find_policy_mismatch, readable_prefix
@@ -229,7 +228,16 @@ class PeriodicGate(ABC):
         # What a look computes is kept in `looks`: the claim has no tests of its own that units would be added to.
         claims = (ClaimState(GAIN, 0.0, risk, -1.0, 1.0, ()),)
         found = tuple(
-            Challenge(self._challenge(level), freeze, level, HANDOVER, math.inf, policy_digest(policy), since, claims)
+            Challenge(
+                name=self._challenge(level),
+                freeze=freeze,
+                level=level,
+                kind=HANDOVER,
+                policy=policy_digest(policy),
+                since=since,
+                cap=math.inf,
+                claims=claims,
+            )
             for level, policy in policies.items()
         )
         self._happened(Frozen(freeze, now, since, found))
@@ -254,9 +262,7 @@ class PeriodicGate(ABC):
         kept = list(events)
         if not kept or kept[0] != self.events[0]:
             raise InputError("these events are of a gate with other settings, levels or host; give those it was opened with")
-        check_order(kept)
-        units = [event.episode for event in kept if isinstance(event, UnitCounted)]
-        self.advance(max(units, default=0))
+        self.advance(sum(isinstance(event, UnitCounted) for event in kept))
         if len(self.events) < len(kept):
             self._look_if_due()
         check_complete(kept, self.events)

@@ -35,8 +35,7 @@ from aegis.handover.gate import NO_RESPONSE, GateInput, is_decision, step
 from aegis.handover.gate_settings import GateSettings, check_margins
 from aegis.handover.gate_state import GateState
 from aegis.handover.hosts.base import Host
-from aegis.handover.replay import open_gate
-from aegis.handover.rerun import check_order, check_same
+from aegis.handover.replay import check_same, open_gate
 from aegis.handover.risk_budget import GateCount
 from aegis.handover.run_history import History, join_batches, scaled_episode_rewards
 from aegis.handover.schedule import acting_policy, draw_arm, freeze_challengers, previous_policy
@@ -306,7 +305,6 @@ class Handover:
         told = list(events)
         if not told or told[0] != self.events[0]:
             raise InputError("these events are of a gate with other settings, levels or problem; give those it was opened with")
-        check_order(told)
         while len(self.events) < len(told):
             place = len(self.events)
             try:
@@ -315,7 +313,7 @@ class Handover:
                 raise
             except InputError as error:
                 raise InputError(f"line {place + 1} of the events: {error}") from error
-            check_same(told, self.events, place, self._sources())
+            check_same(told[place:], self.events[place:], place, self._sources())
             if len(self.events) == place:
                 raise InputError(f"line {place + 1} of the events: '{told[place].kind}' cannot have happened there")
 
@@ -335,5 +333,5 @@ class Handover:
             for later in itertools.islice(told, place, None):
                 if isinstance(later, OperatorAction | Paused | Frozen) or stop == most:
                     break
-                stop = later.episode if isinstance(later, UnitCounted) else stop
+                stop += isinstance(later, UnitCounted)
             self._block(stop)

@@ -76,6 +76,7 @@ _EXPECTED = {
     "float_type": "be a number",
     "bool_type": "be true or false",
     "list_type": "be a list",
+    "tuple_type": "be a list",
     "dict_type": "be a mapping",
     "model_type": "be a mapping",
     "too_short": "have {min_length} or more items",
