@@ -29,7 +29,6 @@ from aegis.engine import (
     usable_cores,
     warm_engine,
 )
-from aegis.engine import processes as crew_module
 from aegis.errors import ModelError, SettingError
 
 
@@ -100,18 +99,19 @@ LONG = "__import__('time').sleep(60)"
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_crew_gives_every_result_with_the_place_of_its_part(workers: int) -> None:
-    with ProcessPool(math.factorial, [3, 4, 5], workers) as crew:
+    with Local(workers).team(math.factorial, [3, 4, 5]) as crew:
         assert sorted(crew) == [(0, 6), (1, 24), (2, 120)]
     assert multiprocessing.active_children() == []
 
 
-def test_what_is_done_comes_first_and_who_is_busy_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew_module, "SHUTDOWN_SECONDS", 600.0)  # nobody who is busy is asked to end by itself
+def test_what_is_done_comes_first_and_a_busy_worker_is_stopped_at_once() -> None:
+    started = time.monotonic()
     with ProcessPool(eval, [LONG, "6", "7"], 2) as crew:
         results = iter(crew)
         assert [next(results), next(results)] == [(1, 6), (2, 7)]
-        (busy,) = [child for child in multiprocessing.active_children() if child is crew._members[0].process]
-    assert busy.exitcode == -signal.SIGKILL
+        children = multiprocessing.active_children()
+    assert time.monotonic() - started < 50
+    assert -signal.SIGKILL in [child.exitcode for child in children]
     assert multiprocessing.active_children() == []
 
 
@@ -135,7 +135,7 @@ def test_results_that_come_together_are_all_given() -> None:
 
 
 def test_alone_the_result_in_hand_is_there() -> None:
-    with ProcessPool(math.sqrt, [4.0, 9.0]) as crew:
+    with IN_PROCESS.team(math.sqrt, [4.0, 9.0]) as crew:
         next(iter(crew))
         assert crew.finished() == [(0, 2.0)]
 
