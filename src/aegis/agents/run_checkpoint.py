@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
-import shutil
 import uuid
 import zipfile
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from aegis.errors import AegisError, InputError, OutputError, PolicyError
-from aegis.files import LOCK, atomic_write, folder_lock, is_partial_file, json_digest, write_text
+from aegis.files import LOCK, atomic_write, is_partial_file, json_digest, write_text
 from aegis.logs import log_digest
 from aegis.mechanisms import Belief
 from aegis.policies import policy_digest
@@ -189,21 +188,6 @@ def checkpoint_episode(folder: str | Path) -> int:
             return int(saved["done"])
     except _DAMAGE:
         return 0
-
-
-def discard(folder: str | Path) -> None:
-    """Remove a finished run from its folder, so that it can be run again; anything else, or an unfinished run, stays.
-
-    The checkpoint goes first and the settings last: killed in between, the folder holds the beginning of the same run.
-    """
-    place = Path(folder)
-    if not (_ended(place) and (place / SETTINGS_FILE).exists()):
-        return
-    with folder_lock(place):
-        (place / CHECKPOINT_FILE).unlink(missing_ok=True)
-        shutil.rmtree(place / PARTS_FOLDER, ignore_errors=True)
-        for name in (SUMMARY_FILE, LOG_FILE, PROBLEM_FILE, SETTINGS_FILE):
-            (place / name).unlink(missing_ok=True)
 
 
 def _is_unused(place: Path) -> bool:

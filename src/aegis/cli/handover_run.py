@@ -57,7 +57,7 @@ class PreparedRun:
 def prepare_run(asked: HandoverRequest) -> PreparedRun:
     """Return the run; SettingError or PolicyError for what does not exist or does not fit."""
     from aegis.api import load_plant
-    from aegis.handover import is_certificate, make_gate
+    from aegis.handover import make_gate
     from aegis.paper import register_gates
     from aegis.worlds import make_world
 
@@ -75,7 +75,7 @@ def prepare_run(asked: HandoverRequest) -> PreparedRun:
     if isinstance(plant, World) and Path(asked.host).is_dir():
         _check_fresh(asked, judged, legacy)
     gate = make_gate(asked.gate, judged, legacy, host, asked.gate_settings, asked.seed)
-    return PreparedRun(asked, gate, legacy, plant if isinstance(plant, World) else None, is_certificate(gate))
+    return PreparedRun(asked, gate, legacy, plant if isinstance(plant, World) else None, gate.certificate)
 
 
 def _check_fresh(asked: HandoverRequest, plant: Plant, legacy: Policy) -> None:

@@ -35,7 +35,7 @@ from aegis.handover.events import (
     event_to_plain,
 )
 from aegis.handover.gate import ACTIONS, NO_RESPONSE, AuditResponse, GateInput, Interruption, ProposedChallenge, is_decision, step
-from aegis.handover.gate_registry import GATES, GateKind, GateRun, is_certificate, make_gate, register_gate
+from aegis.handover.gate_registry import GATES, GateKind, make_gate, register_gate
 from aegis.handover.gate_settings import GateSettings, refuse_interval_actions
 from aegis.handover.gate_state import GateState, apply_event
 from aegis.handover.hosts import HOSTS
@@ -43,7 +43,7 @@ from aegis.handover.hosts.base import Host, Proposal, check_proposals
 from aegis.handover.hosts.causal import LIFT, CausalHost, check_single_level, learn_belief, particle_gains, particle_ratios
 from aegis.handover.hosts.external import ExternalHost
 from aegis.handover.periodic_gate import GateLook, PeriodicGate
-from aegis.handover.plant_runner import Handover
+from aegis.handover.plant_runner import GateRun, Handover
 from aegis.handover.replay import open_gate, replay_events, verify_events
 from aegis.handover.risk_budget import GateCount, challenge_share, without_margins
 from aegis.handover.run_folder import (
@@ -138,7 +138,6 @@ __all__ = [
     "format_lower_bound",
     "freeze_challengers",
     "is_audit_due",
-    "is_certificate",
     "is_decision",
     "join_batches",
     "learn_belief",

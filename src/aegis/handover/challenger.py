@@ -156,20 +156,24 @@ class Challenger:
         }
         return [{name: tuple(part[unit] for part in parts) for name, parts in found.items()} for unit in range(len(batch))]
 
-    def check(self) -> None:
-        """Raise PolicyError if the policy is no longer the one that was frozen."""
-        found = policy_digest(self.policy)
-        if found != self.digest:
+    def check(self, deployed: Policy | None = None) -> None:
+        """Raise PolicyError if the policy is no longer the one that was frozen. deployed: as it is in control, if it is."""
+        policy = self.policy if deployed is None else deployed
+        digest = policy_digest(policy)
+        altered = None if self.seal is None else self.seal.broken(policy)
+        if digest != self.digest:
+            altered = f"its digest was {self.digest[:16]}, now it is {digest[:16]}"
+        if altered is None:
+            return
+        if deployed is None:
             raise PolicyError(
-                f"the challenger at level '{self.level}' was altered after it was frozen: its digest was {self.digest[:16]}, now "
-                f"it is {found[:16]}; what is certified must be what is deployed; the policy in control stays"
-            )
-        broken = None if self.seal is None else self.seal.broken(self.policy)
-        if broken is not None:
-            raise PolicyError(
-                f"the challenger at level '{self.level}' was altered after it was frozen: {broken}; what is certified must be "
+                f"the challenger at level '{self.level}' was altered after it was frozen: {altered}; what is certified must be "
                 "what is deployed; the policy in control stays"
             )
+        raise PolicyError(
+            f"the policy in control of level '{self.level}' was altered after it was certified: {altered}; stop it, and revert "
+            "the level"
+        )
 
 
 def claim_name(claim: Claim) -> str:

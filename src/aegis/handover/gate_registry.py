@@ -5,49 +5,17 @@ Other packages add theirs with `register_gate`; the command line registers those
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from aegis.errors import SettingError, check_choice
-from aegis.handover.events import Event
 from aegis.handover.gate_settings import GateSettings, refuse_interval_actions
-from aegis.handover.gate_state import GateState
 from aegis.handover.hosts.base import Host
-from aegis.handover.plant_runner import Handover
-from aegis.problem import Batch, Plant, Policy, Problem
+from aegis.handover.plant_runner import GateRun, Handover
+from aegis.problem import Plant, Policy
 
 SHARED = ("delta", "levels")  # settings that every gate has
-CERTIFICATE = "certified on units that start after what is tested was frozen"
-
-
-class GateRun(Protocol):
-    """What all gates have in common."""
-
-    state: GateState
-    events: list[Event]
-    batches: tuple[Batch, ...]
-    arms: list[str]
-    rewards: list[float]
-    deployed: dict[str, Policy]
-
-    @property
-    def problem(self) -> Problem:
-        """Return the plant's problem."""
-        ...
-
-    @property
-    def acting(self) -> Policy:
-        """Return who is in control now."""
-        ...
-
-    def advance(self, episodes: int, watch: Callable[[Sequence[Event]], None] | None = None) -> None:
-        """Run until so many episodes have closed."""
-        ...
-
-    def restore(self, events: Iterable[Event]) -> None:
-        """Take up a run from its events."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +44,6 @@ def make_gate(name: str, plant: Plant, legacy: Policy, host: Host, settings: Any
     check_choice(name, GATES, "gate")
     refuse_interval_actions(plant.problem)
     return GATES[name].make(plant, legacy, host, _settings(name, settings), seed)
-
-
-def label_of(gate: GateRun) -> str:
-    """Return what must stand next to the results of a gate."""
-    return str(getattr(gate, "label", CERTIFICATE))
-
-
-def is_certificate(gate: GateRun) -> bool:
-    """Say whether what a gate hands over is certified to be no worse."""
-    return bool(getattr(gate, "certificate", True))
 
 
 def _settings(gate: str, given: Any) -> Any:

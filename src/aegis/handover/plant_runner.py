@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from aegis.errors import InputError, PolicyError
 from aegis.files import json_digest
 from aegis.handover.challenge import Logs
-from aegis.handover.challenger import AnswerSeal, Challenger, code_sources
+from aegis.handover.challenger import Challenger, code_sources
 from aegis.handover.events import (
     AGENT,
     BEFORE,
@@ -31,7 +33,7 @@ from aegis.handover.events import (
     Reverted,
     UnitCounted,
 )
-from aegis.handover.gate import NO_RESPONSE, GateInput, is_decision, step
+from aegis.handover.gate import NO_RESPONSE, is_decision, step
 from aegis.handover.gate_settings import GateSettings, check_margins
 from aegis.handover.gate_state import GateState
 from aegis.handover.hosts.base import Host
@@ -50,7 +52,7 @@ from aegis.handover.stream_audit import (
     standing_postponement,
 )
 from aegis.ope import Comparator
-from aegis.policies import known_incumbent, policy_digest
+from aegis.policies import known_incumbent
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat, dump_problem
 
 RUN_BLOCK = 64  # episodes that are run at a time
@@ -61,19 +63,20 @@ BlockEvidence = dict[str, list[dict[str, tuple[Logs, ...]]]]  # by challenge, of
 
 
 @dataclass(slots=True)
-class Handover:
-    """A run of the gate: `advance` it, or `restore` it from its events and go on.
+class GateRun(ABC):
+    """A run of a gate on a plant: `advance` it, or `restore` it from its events and go on.
 
-    comparator: the incumbent of each level, as the plant's problem states it, else the legacy without its exploration.
-    events: everything that happened. batches, arms, rewards: the closed episodes, who acted in each, and their scaled mean
-    rewards (nan where they are missing). challengers: of open challenges, by name. deployed, retired: policies by level. counted:
-    which gate of its plant it is, None if it is not written down (`aegis.handover.risk_budget`).
+    certificate: whether what it hands over is certified to be no worse. comparator: the incumbent of each level, as the plant's
+    problem states it, else the legacy without its exploration. events: everything that happened. batches, arms, rewards: the
+    closed episodes, who acted in each, and their scaled mean rewards (nan where they are missing). deployed: policies by level.
+    counted: which gate of its plant it is, None if it is not written down (`aegis.handover.risk_budget`).
     """
 
+    certificate: ClassVar[bool] = True
     plant: Plant
     legacy: Policy
     host: Host
-    settings: GateSettings
+    settings: Any
     seed: int
     comparator: Comparator = field(init=False)
     state: GateState = field(init=False)
@@ -81,29 +84,85 @@ class Handover:
     batches: tuple[Batch, ...] = field(default=(), init=False)
     arms: list[str] = field(default_factory=list, init=False)
     rewards: list[float] = field(default_factory=list, init=False)
-    challengers: dict[str, Challenger] = field(default_factory=dict, init=False)
     deployed: dict[str, Policy] = field(default_factory=dict, init=False)
-    retired: dict[str, Policy] = field(default_factory=dict, init=False)
     counted: GateCount | None = field(default=None, init=False)
-    _changed: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # flips since the legacy had a level last
-    _seals: dict[str, AnswerSeal | None] = field(default_factory=dict, init=False, repr=False)  # of policies in control, by level
     _silent: int = field(default=0, init=False, repr=False)
     _arrivals: ArrivalCheck = field(init=False, repr=False)
     _audit: StreamAudit = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.comparator = Comparator.of(known_incumbent(self.problem, self.legacy))
-        check_margins(self.problem)
         self._audit = StreamAudit(self.problem)
         self._arrivals = ArrivalCheck(self.problem)
-        names = tuple(reversed(self.problem.names))
-        self.state, opened = open_gate(self.settings, names, json_digest(dump_problem(self.problem)))
+        settings, about = self._opening()
+        self.state, opened = open_gate(settings, tuple(reversed(self.problem.names)), about)
         self.events.append(opened)
 
     @property
     def problem(self) -> Problem:
         """Return the plant's problem."""
         return self.plant.problem
+
+    @property
+    @abstractmethod
+    def acting(self) -> Policy:
+        """Return the policy in control now."""
+
+    @property
+    def history(self) -> History:
+        """Return the episodes so far."""
+        arms, start = tuple(self.arms), self.state.start
+        return History(self.problem, self.legacy, self.acting, self.batches, arms, start, comparator=self.comparator)
+
+    @abstractmethod
+    def advance(self, episodes: int, watch: Watch | None = None) -> None:
+        """Run until so many episodes have closed. watch: gets the events of every block, to keep or to show."""
+
+    @abstractmethod
+    def restore(self, events: Iterable[Event]) -> None:
+        """Take up a run from its events by running it again.
+
+        Raises InputError if the events are of another run, PolicyError, naming the line, if the run comes out differently.
+        """
+
+    @abstractmethod
+    def _opening(self) -> tuple[GateSettings, str]:
+        """Return the settings that the gate is opened with, and what its problem is known by."""
+
+    def _check_opening(self, events: Sequence[Event]) -> None:
+        if not events or events[0] != self.events[0]:
+            raise InputError(
+                "these events are of a gate with other settings, levels, host or problem; give those it was opened with"
+            )
+
+    def _earned(self, batch: Batch, first: int) -> Array:
+        """Return the rewards of the episodes after the first ones; an AegisError if they cannot be believed."""
+        self._arrivals.check(batch, first)
+        return scaled_episode_rewards(self.problem, batch)
+
+    def _keep(self, batch: Batch, arms: Sequence[str], rewards: Array) -> None:
+        self._arrivals.take(batch)
+        self.batches = join_batches([*self.batches, batch]) if len(batch) > 1 else (*self.batches, batch)
+        self.arms += arms
+        self.rewards += rewards.tolist()
+
+
+@dataclass(slots=True)
+class Handover(GateRun):
+    """A run of the challenger gate.
+
+    challengers: of open challenges, by name. retired: policies that acted before the last flip, by level.
+    """
+
+    settings: GateSettings
+    challengers: dict[str, Challenger] = field(default_factory=dict, init=False)
+    retired: dict[str, Policy] = field(default_factory=dict, init=False)
+    _changed: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # flips since the legacy had a level last
+    _winners: dict[str, Challenger] = field(default_factory=dict, init=False, repr=False)  # in control, by level
+
+    def _opening(self) -> tuple[GateSettings, str]:
+        check_margins(self.problem)
+        return self.settings, json_digest(dump_problem(self.problem))
 
     @property
     def acting(self) -> Policy:
@@ -135,7 +194,7 @@ class Handover:
         return self._take(*(found if audited.instead is None else step(self.state, said, audited=audited)))
 
     def _block(self, stop: int) -> list[Event]:
-        self._check_deployed()
+        self._check_policies()
         first = self.state.episode
         arms = [draw_arm(self.settings, self.state, self.seed, episode) for episode in range(first + 1, stop + 1)]
         batch, (rewards, evidence), failure = readable_prefix(
@@ -170,8 +229,7 @@ class Handover:
 
     def _judged(self, batch: Batch, first: int, stop: int) -> tuple[Array, BlockEvidence]:
         """Return the rewards of a block's episodes, and what each contributes to every challenge that counts it."""
-        self._arrivals.check(batch, first)
-        rewards = scaled_episode_rewards(self.problem, batch)
+        rewards = self._earned(batch, first)
         counting = [] if self.state.paused is not None else self.state.counting(stop)
         known: dict[tuple[str, bool], Batch] = {}  # what challengers get to see of the block, the same for all of them
         return rewards, {item.name: self.challengers[item.name].evidence(batch, known) for item in counting}
@@ -198,25 +256,13 @@ class Handover:
             place += count
         return None
 
-    def _check_deployed(self) -> None:
+    def _check_policies(self) -> None:
         """Raise PolicyError if a policy in control, or a challenger that is code, is no longer the one that was frozen."""
         for challenger in self.challengers.values():
             if challenger.seal is not None:
                 challenger.check()
-        for level, policy in self.deployed.items():
-            held = self.state.at(level)
-            if held is not None and policy_digest(policy) != held.policy:
-                raise PolicyError(
-                    f"the policy in control of level '{level}' was altered after it was certified (its digest was "
-                    f"{held.policy[:16]}): stop it, and revert the level"
-                )
-            seal = self._seals.get(level)
-            broken = None if seal is None else seal.broken(policy)
-            if broken is not None:
-                raise PolicyError(
-                    f"the policy in control of level '{level}' was altered after it was certified: {broken}; stop it, and revert "
-                    "the level"
-                )
+        for level, winner in self._winners.items():
+            winner.check(self.deployed[level])
 
     def _policy(self, arm: str) -> Policy:
         if arm == LEGACY:
@@ -224,12 +270,6 @@ class Handover:
         if arm == BEFORE:
             return previous_policy(self.problem, self.legacy, self.deployed, self.state, self.retired)
         return self.acting
-
-    def _keep(self, batch: Batch, arms: Sequence[str], rewards: Array) -> None:
-        self._arrivals.take(batch)
-        self.batches = join_batches([*self.batches, batch])
-        self.arms += arms
-        self.rewards += rewards.tolist()
 
     # ---- deciding ----------------------------------------------------------------------------------------------------------
 
@@ -245,9 +285,6 @@ class Handover:
         if self.state.audited > before.audited:
             self._audit.add(batch, place)
         return events
-
-    def _step(self, given: GateInput) -> tuple[Event, ...]:
-        return self._take(*step(self.state, given))
 
     def _take(self, state: GateState, events: tuple[Event, ...]) -> tuple[Event, ...]:
         """Go on with a state and the events that lead to it."""
@@ -265,10 +302,11 @@ class Handover:
             if event.level in self.deployed:
                 self.retired[event.level] = self.deployed[event.level]
             self.deployed[event.level] = self.challengers[event.challenge].policy
-            self._seals[event.level] = self.challengers[event.challenge].seal
+            self._winners[event.level] = self.challengers[event.challenge]
             self._changed[event.level] = self._changed.get(event.level, 0) + 1
         if isinstance(event, Reverted):
             self.deployed.pop(event.level)
+            self._winners.pop(event.level)
             self._changed.pop(event.level, None)
             self.retired.pop(event.level, None)
         if isinstance(event, Flipped | Reverted | Restarted):
@@ -279,20 +317,14 @@ class Handover:
     def _freeze(self) -> list[Event]:
         for challenger in self.challengers.values():
             challenger.check()
-        made = self._challengers()
+        made = freeze_challengers(self.host, self.history, self.state, self._changed, self.seed)
         before = {item.name for item in self.state.challenges}
-        events = self._step([item.proposed for item in made])
+        events = self._take(*step(self.state, [item.proposed for item in made]))
         names = [item.name for item in self.state.challenges if item.name not in before]
         self.challengers |= dict(zip(names, made, strict=True))
         kept = {item.name for item in self.state.challenges}
         self.challengers = {name: item for name, item in self.challengers.items() if name in kept}
         return list(events)
-
-    def _challengers(self) -> list[Challenger]:
-        """Return what the host proposes now, frozen."""
-        arms, start = tuple(self.arms), self.state.start
-        history = History(self.problem, self.legacy, self.acting, self.batches, arms, start, comparator=self.comparator)
-        return freeze_challengers(self.host, history, self.state, self._changed, self.seed)
 
     # ---- restoring ---------------------------------------------------------------------------------------------------------
 
@@ -303,8 +335,7 @@ class Handover:
         Raises InputError, naming the line, if events are of another run or differ from what comes out.
         """
         told = list(events)
-        if not told or told[0] != self.events[0]:
-            raise InputError("these events are of a gate with other settings, levels or problem; give those it was opened with")
+        self._check_opening(told)
         while len(self.events) < len(told):
             place = len(self.events)
             try:

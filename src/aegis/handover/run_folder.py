@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from aegis.agents import LOG_FILE, SUMMARY_FILE, claim_folder, identity_digest
 from aegis.errors import AegisError, InputError, OutputError, SettingError
 from aegis.files import folder_lock, json_digest, write_text
 from aegis.handover.events import Event, Flipped, GateOpened, OperatorAction, event_from_plain, event_to_plain
-from aegis.handover.plant_runner import Handover
+from aegis.handover.plant_runner import GateRun, Handover, Watch
 from aegis.handover.risk_budget import plant_digest, record_gate
 from aegis.handover.run_summary import summarise_run
 from aegis.logs import write_log
@@ -81,12 +81,10 @@ def _unpromised(level: Level, legacy: Incumbent | None) -> Level:
 # The events and the policies in a run folder.
 EVENTS_FILE, POLICIES_FOLDER = "events.jsonl", "policies"
 
-Watch = Callable[[Sequence[Event]], None]
-
 
 def run_in_folder(
     folder: str | Path,
-    handover: Handover,
+    handover: GateRun,
     episodes: int,
     about: dict[str, Any] | None = None,
     watch: Watch | None = None,
@@ -105,7 +103,7 @@ def run_in_folder(
     """
     place = Path(folder)
     path = place / EVENTS_FILE
-    if said and not hasattr(handover, "say"):
+    if said and not isinstance(handover, Handover):
         raise SettingError("this gate takes no word of an operator; use the gate 'challenger'")
     if said and not path.exists():
         raise InputError(f"an operator speaks of a run that is kept, and there is none in {place}; run it first")
@@ -116,8 +114,9 @@ def run_in_folder(
         _restore_run(path, handover, kept)
         if kept and watch is not None:
             watch(())  # from here on it goes on
-        for word in said:
-            handover.say(word)
+        if isinstance(handover, Handover):
+            for action in said:
+                handover.say(action)
         if kept and not said and episodes < handover.state.episode:
             return summarise_run(handover)
         _cut(path, whole)
@@ -137,12 +136,12 @@ def run_in_folder(
         return _finish(place, handover)
 
 
-def count_gate(handover: Handover, about: dict[str, Any], ledger: str | Path | None = None) -> None:
+def count_gate(handover: GateRun, about: dict[str, Any], ledger: str | Path | None = None) -> None:
     """Write a gate down before its first episode, and note in `handover.counted` which one of its plant it is.
 
     about: plain data that names plant and legacy. A gate that is no certificate promises nothing and is not counted.
     """
-    if not getattr(handover, "certificate", True):
+    if not handover.certificate:
         return
     own = {**about, "seed": handover.seed, "gate settings": handover.settings.plain(), "host": handover.host.name}
     plant = plant_digest(handover.problem, about)
@@ -173,7 +172,7 @@ def _read(path: Path) -> tuple[list[Event], int]:
     return found, len(whole)
 
 
-def _restore_run(path: Path, handover: Handover, kept: list[Event]) -> None:
+def _restore_run(path: Path, handover: GateRun, kept: list[Event]) -> None:
     """Run a kept run again; what a write that was broken off has lost of its last episode comes about again."""
     if not kept:
         return
@@ -202,7 +201,7 @@ def _append(path: Path, events: Sequence[Event]) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; what was written before is kept") from error
 
 
-def _settings(handover: Handover, episodes: int, about: dict[str, Any]) -> dict[str, Any]:
+def _settings(handover: GateRun, episodes: int, about: dict[str, Any]) -> dict[str, Any]:
     return {
         **about,
         "seed": handover.seed,
@@ -227,7 +226,7 @@ def episode_fingerprints(problem: Problem, batch: Batch) -> dict[str, Any]:
     }
 
 
-def _finish(place: Path, handover: Handover) -> dict[str, Any]:
+def _finish(place: Path, handover: GateRun) -> dict[str, Any]:
     whole = concat(list(handover.batches))
     write_log(whole, handover.problem, place / LOG_FILE)
     seen = episode_fingerprints(handover.problem, whole)
