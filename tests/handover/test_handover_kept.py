@@ -88,7 +88,7 @@ def test_a_flip_of_the_last_episode_stays(kept: Path, flip: Flipped) -> None:
 
 
 def test_what_was_handed_over_last_can_be_given_back(kept: Path, flip: Flipped) -> None:
-    found = run_in_folder(kept, start(), flip.episode, said=[said("revert", "inner")])
+    found = run_in_folder(kept, start(), flip.episode, actions=[said("revert", "inner")])
     assert found["levels"][0]["control"] == "legacy" and found["episodes"] == flip.episode
     events = read_events(kept / "events.jsonl")
     assert [event.kind for event in events[-3:]] == ["flip", "operator", "reverted"]
@@ -102,7 +102,7 @@ def test_what_began_to_wait_last_can_be_approved(tmp_path: Path) -> None:
     whole.advance(60)
     wait = next(event for event in whole.events if isinstance(event, Waiting))
     assert run_in_folder(tmp_path, start(asking), wait.episode)["waiting"][0]["level"] == "inner"
-    found = run_in_folder(tmp_path, start(asking), wait.episode, said=[said("approve", "inner")])
+    found = run_in_folder(tmp_path, start(asking), wait.episode, actions=[said("approve", "inner")])
     assert found["levels"][0]["since"] == wait.episode + 1 and found["waiting"] == []
 
 
@@ -120,17 +120,17 @@ def test_words_that_are_refused_change_nothing(words: list[OperatorAction], kept
     before = content(kept)
     for episodes in (flip.episode, flip.episode + 10):
         with pytest.raises(InputError):
-            run_in_folder(kept, start(), episodes, said=words)
+            run_in_folder(kept, start(), episodes, actions=words)
     assert content(kept) == before
 
 
 def test_nobody_speaks_of_a_run_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is none in"):
-        run_in_folder(tmp_path / "new", start(), 20, said=[said("pause")])
+        run_in_folder(tmp_path / "new", start(), 20, actions=[said("pause")])
     assert not (tmp_path / "new").exists()
     gate = make_gate("published", WORLD, WORLD.legacy("uniform"), HOSTS["greedy"](), None, 1)
     with pytest.raises(SettingError, match="takes no word"):
-        run_in_folder(tmp_path / "new", gate, 20, said=[said("pause")])  # type: ignore[arg-type]
+        run_in_folder(tmp_path / "new", gate, 20, actions=[said("pause")])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])

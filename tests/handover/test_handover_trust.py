@@ -294,7 +294,7 @@ def test_what_operators_say_is_kept(tmp_path: Path) -> None:
 
     assert run_in_folder(tmp_path, start(), 80)["levels"][0]["control"] == "legacy"
     word = OperatorAction("approve", "ann", "the trend holds", 0, "inner")
-    after = run_in_folder(tmp_path, start(), 100, said=[word])
+    after = run_in_folder(tmp_path, start(), 100, actions=[word])
     assert after["levels"][0]["control"] == "agent"
     kept = read_events(tmp_path / "events.jsonl")
     assert any(isinstance(event, OperatorAction) and event.who == "ann" for event in kept)

@@ -52,11 +52,11 @@ class Agent:
     def with_particles(self, particles: int) -> Agent:
         """Return the agent with so many beliefs drawn per episode, by whichever of its rules draws some."""
         rules = {"rule_settings": self.rule, "outer_settings": self.outer_rule}
-        given = [key for key, rule in rules.items() if rule is not None and "particles" in _settings_of(rule)]
-        if not given:
+        keys = [key for key, rule in rules.items() if rule is not None and "particles" in _settings_of(rule)]
+        if not keys:
             names = " and ".join(f"'{rule}'" for rule in rules.values() if rule is not None)
             raise SettingError(f"agent '{self.name}' draws no particles: its rule {names} has no such setting; leave them out")
-        changed: dict[str, Any] = {key: {**getattr(self, key), "particles": particles} for key in given}
+        changed: dict[str, Any] = {key: {**getattr(self, key), "particles": particles} for key in keys}
         return replace(self, **changed)
 
     def make_rule(self) -> Rule:

@@ -70,13 +70,13 @@ def acting_legacy(problem: Problem, scope: Scope) -> Policy:
 
 def plannable_levels(problem: Problem, scope: Scope) -> Scope:
     """Return the levels of a scope below which every level is in the scope or has a legacy known in every state."""
-    found: list[str] = []
+    plannable: list[str] = []
     for name in reversed(problem.names):
         if name in scope:
-            found.append(name)
+            plannable.append(name)
         elif not _legacy_is_uniform(problem, name):
             break
-    return Scope(found)
+    return Scope(plannable)
 
 
 def uniform_legacy(problem: Problem) -> Legacy:

@@ -110,25 +110,25 @@ def _incumbent_value(
 
 def _placed(source: Source, split: Split | float | None) -> tuple[Split, list[str]]:
     """Return the split to learn with, and what to know where propensities move: nothing learned by hash can be certified."""
-    asked = split if isinstance(split, Split) else Split(fraction=0.5 if split is None else split)
-    if asked.kind == "time" or asked.fraction >= WHOLE:
-        return source.placed(asked), []
+    wanted = split if isinstance(split, Split) else Split(fraction=0.5 if split is None else split)
+    if wanted.kind == "time" or wanted.fraction >= WHOLE:
+        return source.placed(wanted), []
     moving = next((item for item in _loggers(source).findings() if item.code == PROPENSITIES_MOVE), None)
     if moving is None:
-        return asked, []
+        return wanted, []
     if isinstance(split, Split) or source.problem.time is None:
-        return asked, [f"{moving.message}; {NOT_BY_HASH}: {moving.fix}"]
-    return source.placed(Split("time", fraction=asked.fraction)), [
+        return wanted, [f"{moving.message}; {NOT_BY_HASH}: {moving.fix}"]
+    return source.placed(Split("time", fraction=wanted.fraction)), [
         f"{moving.message}. The policy was learned with a split in time"
     ]
 
 
 def _loggers(source: Source, split: Split | None = None) -> Loggers:
     """Return what the propensities of a log look like, or of the prior side of a split."""
-    found = Loggers(source.problem)
+    loggers = Loggers(source.problem)
     for batch in source.batches(side=None if split is None else "prior", split=split):
-        found.add(batch)
-    return found
+        loggers.add(batch)
+    return loggers
 
 
 def _check_log(source: Source, split: Split, scope: Scope, settings: CandidateSettings) -> None:
@@ -142,9 +142,9 @@ def _check_log(source: Source, split: Split, scope: Scope, settings: CandidateSe
     if stated_levels(problem):
         for batch in source.batches(side="prior", split=split):
             check_incumbent(problem, batch)
-    found = _loggers(source, split).findings() if capped else []
-    moves = any(item.code == PROPENSITIES_MOVE for item in found)
-    for item in found:
+    findings = _loggers(source, split).findings() if capped else []
+    moves = any(item.code == PROPENSITIES_MOVE for item in findings)
+    for item in findings:
         if item.level in scope:
             known = item.level in stated_levels(problem)
             raise PolicyError(
@@ -201,16 +201,16 @@ def _record(
 
 def _warnings(problem: Problem, fitted: FittedModels) -> list[str]:
     """Return what whoever uses the candidate should know."""
-    found = []
+    warnings = []
     if fitted.episodes < FEW_EPISODES:
-        found.append(
+        warnings.append(
             f"the prior side has {fitted.episodes} episodes only; below {FEW_EPISODES} a policy follows chance more "
             "than the log: "
             "give a longer log, or a larger fraction"
         )
     if problem.carry_over == "within":
-        found.append(
+        warnings.append(
             "carry_over is 'within': the reward models see what a decision earns below itself, not what it does to later "
             "decisions of the episode, so that the policy is short-sighted; a certificate still counts its true value"
         )
-    return found
+    return warnings

@@ -59,8 +59,8 @@ class EpisodeSample:
         while self._too_many():
             self.stride *= 2
             parts, self.parts = self.parts, []
-            for kept, part in parts:
-                self._keep(kept, part)
+            for numbers, part in parts:
+                self._keep(numbers, part)
 
     def batch(self) -> Batch:
         """Return the sample as one batch."""
@@ -173,14 +173,14 @@ class _ModelCandidate:
 def _tuned_candidate(problem: Problem, scope: Scope, scalings: Mapping[str, Scaling], sample: Batch) -> _ModelCandidate:
     """Return the model whose length-scales suit a sample of the prior side best."""
     settings = tune(problem, [sample], TUNABLE, scope, scalings)
-    rewards, found = tune_rewards(problem, [sample], TUNABLE, scalings)
+    rewards, tuned = tune_rewards(problem, [sample], TUNABLE, scalings)
     belief = build_belief(problem, settings, scope, scalings)
-    return _ModelCandidate(TUNED, belief, rewards, _search_charges(settings.tuned), _search_charges(found))
+    return _ModelCandidate(TUNED, belief, rewards, _search_charges(settings.tuned), _search_charges(tuned))
 
 
 def _search_charges(tuned: Mapping[str, Tuned]) -> dict[str, float]:
     """Return what each owes; one without waves is never taken: it is a linear regression that is slow to plan with."""
-    return {name: math.inf if found.linear else found.charge for name, found in tuned.items()}
+    return {name: math.inf if model.linear else model.charge for name, model in tuned.items()}
 
 
 @dataclass(slots=True)
@@ -213,9 +213,9 @@ class _Totals:
         known = np.isfinite(means)
         self.reward += float(means[known].sum())
         self.rewarded += int(known.sum())
-        found = subtree_means(batch)[list(batch.levels)[-1]]
-        self.decisions += found.size
-        self.missing += int(np.isnan(found).sum())
+        rewards = subtree_means(batch)[list(batch.levels)[-1]]
+        self.decisions += rewards.size
+        self.missing += int(np.isnan(rewards).sum())
 
 
 def observed_episode_rewards(batch: Batch) -> Array:
@@ -245,8 +245,8 @@ def _affordable(problem: Problem, scope: Scope, models: Mapping[str, ModelSettin
     widths.append(sum(v.width for level in problem.levels for v in (*level.context, level.actions.variable)))
     if max(widths) <= MOST_INPUTS:
         return dict(models)
-    kept = {name: settings for name, settings in models.items() if settings.features != "polynomial"}
-    return kept or dict(models)
+    affordable = {name: settings for name, settings in models.items() if settings.features != "polynomial"}
+    return affordable or dict(models)
 
 
 def _check_seen(belief: Belief) -> None:

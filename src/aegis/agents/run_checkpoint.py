@@ -79,13 +79,22 @@ _DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, MemoryError, zipf
 
 
 @dataclass(frozen=True, slots=True)
-class RunState:
-    """How far a run is: episodes done, the belief after them, and nested-mean and summed reward of each, `[done]`."""
+class RunResult:
+    """A run so far: nested-mean reward and summed reward of each episode `[K]`, and the belief after the last one."""
 
-    done: int
-    belief: Belief
     means: Array
     sums: Array
+    belief: Belief
+
+    @classmethod
+    def start(cls, prior: Belief) -> RunResult:
+        """Return a run before its first episode."""
+        return cls(np.empty(0), np.empty(0), prior)
+
+    @property
+    def done(self) -> int:
+        """Return how many episodes are done."""
+        return self.means.size
 
 
 def claim_folder(place: Path, wanted: dict[str, Any], problem: Problem) -> None:
@@ -112,30 +121,30 @@ def claim_folder(place: Path, wanted: dict[str, Any], problem: Problem) -> None:
         save_problem(problem, place / PROBLEM_FILE)
 
 
-def save_checkpoint(place: Path, state: RunState) -> None:
+def save_checkpoint(place: Path, state: RunResult) -> None:
     """Write the checkpoint."""
     arrays: dict[str, Any] = {f"belief/{name}": values for name, values in state.belief.arrays().items()}
     with atomic_write(place / CHECKPOINT_FILE) as aside, aside.open("wb") as file:
         np.savez(file, done=np.array(state.done), means=state.means, sums=state.sums, **arrays)
 
 
-def load_checkpoint(place: Path, prior: Belief) -> RunState:
+def load_checkpoint(place: Path, prior: Belief) -> RunResult:
     """Return the state at the checkpoint, or at the start if there is none; raise InputError if it is damaged."""
     path = place / CHECKPOINT_FILE
     if not path.exists():
-        return RunState(0, prior, np.empty(0), np.empty(0))
+        return RunResult.start(prior)
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
             arrays = {name: saved[name] for name in saved.files}
         belief = {name.removeprefix("belief/"): values for name, values in arrays.items() if name.startswith("belief/")}
-        state = RunState(int(arrays["done"]), prior.with_arrays(belief), arrays["means"], arrays["sums"])
+        done, state = int(arrays["done"]), RunResult(arrays["means"], arrays["sums"], prior.with_arrays(belief))
     except _DAMAGE as error:
         raise InputError(
             f"{path} cannot be read ({str(error) or type(error).__name__}); remove the folder to start again"
         ) from error
-    if state.done < 1 or state.means.shape != (state.done,) or state.sums.shape != (state.done,):
+    if done < 1 or state.means.shape != (done,) or state.sums.shape != (done,):
         raise InputError(
-            f"{path} is damaged: it speaks of {state.done} episodes and has the rewards of {state.means.size}; "
+            f"{path} is damaged: it speaks of {done} episodes and has the rewards of {state.means.size}; "
             "remove the folder to start again"
         )
     return state
@@ -202,10 +211,10 @@ def _is_unused(place: Path) -> bool:
 
 def _differences(path: Path, wanted: dict[str, Any]) -> list[str]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{path} is not readable ({error}); choose another folder") from error
-    if not isinstance(found, dict):
+    if not isinstance(stored, dict):
         raise InputError(f"{path} does not hold the settings of a run; choose another folder")
     # Compared as text, in which nan equals nan.
-    return sorted(key for key in {**found, **wanted} if json_digest(found.get(key)) != json_digest(wanted.get(key)))
+    return sorted(key for key in {**stored, **wanted} if json_digest(stored.get(key)) != json_digest(wanted.get(key)))

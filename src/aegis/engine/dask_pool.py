@@ -101,8 +101,8 @@ class DaskPool(FuturePool[Part, Result]):
                 f"the Dask scheduler at {self._address or 'this machine'} has no workers: start some with 'dask worker'"
             ) from error
         own = library_versions()
-        for worker, found in self._client.run(library_versions).items():
-            differ = [f"{name} {found.get(name)} (here {has})" for name, has in own.items() if found.get(name) != has]
+        for worker, versions in self._client.run(library_versions).items():
+            differ = [f"{name} {versions.get(name)} (here {has})" for name, has in own.items() if versions.get(name) != has]
             if differ:
                 raise SettingError(
                     f"the Dask worker {worker} has {', '.join(differ)}: results could differ; install the same there"
@@ -113,27 +113,27 @@ def library_versions() -> dict[str, str]:
     """Return the versions in this process of what decides the last bit of a result."""
     from aegis.version import __version__
 
-    found = {"python": ".".join(platform.python_version_tuple()[:2]), "aegis": __version__}
+    versions = {"python": ".".join(platform.python_version_tuple()[:2]), "aegis": __version__}
     for name in VERSIONED_PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "none"
-    return found
+            versions[name] = "none"
+    return versions
 
 
 def _packed(fn: Callable[[Any], Any]) -> bytes:
     from cloudpickle import dumps
 
-    found: bytes = dumps(fn)
-    return found
+    packed: bytes = dumps(fn)
+    return packed
 
 
 @functools.lru_cache(maxsize=2)
 def _unpacked(packed: bytes) -> Callable[[Any], Any]:
     try:
-        found: Callable[[Any], Any] = pickle.loads(packed)
-        return found
+        fn: Callable[[Any], Any] = pickle.loads(packed)
+        return fn
     except Exception as error:  # any that a missing package raises
         raise SettingError(
             f"a Dask worker cannot load what it is to do ({type(error).__name__}: {error}): install there what is installed here"

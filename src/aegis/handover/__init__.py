@@ -1,7 +1,7 @@
 """Handing control over, level by level, as soon as it is certified: challengers, the gate, its events, the monitor."""
 
 from aegis.handover.challenge import GAIN, VALUE, Challenge, ClaimState, Logs
-from aegis.handover.challenger import Challenger, check_code_files, make_challenger
+from aegis.handover.challenger import Challenger, check_code_files
 from aegis.handover.challenger_archive import (
     ARM_COLUMN,
     NUMBER_COLUMN,
@@ -34,7 +34,7 @@ from aegis.handover.events import (
     event_from_plain,
     event_to_plain,
 )
-from aegis.handover.gate import ACTIONS, NO_RESPONSE, AuditResponse, GateInput, Interruption, ProposedChallenge, is_decision, step
+from aegis.handover.gate import ACTIONS, NO_RESPONSE, AuditResponse, GateInput, ProposedChallenge, is_decision, step
 from aegis.handover.gate_registry import GATES, GateKind, make_gate, register_gate
 from aegis.handover.gate_settings import GateSettings, refuse_interval_actions
 from aegis.handover.gate_state import GateState, apply_event
@@ -107,7 +107,6 @@ __all__ = [
     "Handover",
     "History",
     "Host",
-    "Interruption",
     "Logs",
     "ModeChanged",
     "OperatorAction",
@@ -143,7 +142,6 @@ __all__ = [
     "learn_belief",
     "legacy_change_warnings",
     "load_challenge",
-    "make_challenger",
     "make_gate",
     "open_gate",
     "pack_challenger",

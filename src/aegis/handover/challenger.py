@@ -140,21 +140,21 @@ class Challenger:
         policy's probabilities are no distributions, RefusedError if rewards lie outside their range or logged probabilities
         cannot be.
         """
-        comparator, seen = self.terms.comparator, {} if known is None else known
-        view = CandidateView(self.problem, batch, self.policy, self.models, comparator, _known=seen)
+        comparator, shared = self.terms.comparator, {} if known is None else known
+        view = CandidateView(self.problem, batch, self.policy, self.models, comparator, _known=shared)
         try:
             check_distributions(path_full(view, self.level, batch), f"the challenger at level '{self.level}'")
         except AegisError:
             raise
         except Exception as error:  # any that a user's own policy raises
             raise PolicyError(f"the challenger at level '{self.level}' raised {type(error).__name__}: {error}") from error
-        found = {
+        logs = {
             claim_name(claim): [
                 unit_logs(grid, part.compute(view, grid.bets, 1.0)) for part, grid in zip(claim.parts, grids, strict=True)
             ]
             for claim, grids in self.claims
         }
-        return [{name: tuple(part[unit] for part in parts) for name, parts in found.items()} for unit in range(len(batch))]
+        return [{name: tuple(part[unit] for part in parts) for name, parts in logs.items()} for unit in range(len(batch))]
 
     def check(self, deployed: Policy | None = None) -> None:
         """Raise PolicyError if the policy is no longer the one that was frozen. deployed: as it is in control, if it is."""
@@ -223,9 +223,9 @@ def _place_grid(part: EvidencePart, claim: Claim, view: CandidateView, units: in
 def _narrow(grid: Grid) -> Grid:
     """Return the middle of a grid: a bound that is only watched need not be ready for everything, and every unit is kept."""
     middle = int(np.argmax(grid.log_weights))
-    kept = slice(max(middle - REACH, 0), middle + REACH + 1)
-    logs = grid.log_weights[kept]
-    return Grid(grid.bets[kept], logs - np.log(np.exp(logs).sum()), grid.centre)
+    middle_bets = slice(max(middle - REACH, 0), middle + REACH + 1)
+    logs = grid.log_weights[middle_bets]
+    return Grid(grid.bets[middle_bets], logs - np.log(np.exp(logs).sum()), grid.centre)
 
 
 def _models(problem: Problem, measures: list[Measure], prediction: RewardModel | None, prior: Batch) -> RewardModels:

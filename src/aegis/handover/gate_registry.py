@@ -46,18 +46,18 @@ def make_gate(name: str, plant: Plant, legacy: Policy, host: Host, settings: Any
     return GATES[name].make(plant, legacy, host, _settings(name, settings), seed)
 
 
-def _settings(gate: str, given: Any) -> Any:
+def _settings(gate: str, settings: Any) -> Any:
     """Return the settings of a gate from what is given; SettingError if it has no such setting."""
     kind = GATES[gate].settings
-    if isinstance(given, kind):
-        return given
-    if isinstance(given, GateSettings):
+    if isinstance(settings, kind):
+        return settings
+    if isinstance(settings, GateSettings):
         usual = GateSettings()
-        other = [name for name in GateSettings.model_fields if getattr(given, name) != getattr(usual, name)]
+        other = [name for name in GateSettings.model_fields if getattr(settings, name) != getattr(usual, name)]
         lost = [name for name in other if name not in SHARED]
         if lost:
             raise SettingError(f"the gate '{gate}' has no '{lost[0]}'; leave it out or use the gate 'challenger'")
-        given = {name: getattr(given, name) for name in SHARED}
-    if given is not None and not isinstance(given, Mapping):
-        raise SettingError(f"settings of the gate '{gate}' are names with values, found a {type(given).__name__}")
-    return kind.of(given or {})
+        settings = {name: getattr(settings, name) for name in SHARED}
+    if settings is not None and not isinstance(settings, Mapping):
+        raise SettingError(f"settings of the gate '{gate}' are names with values, found a {type(settings).__name__}")
+    return kind.of(settings or {})

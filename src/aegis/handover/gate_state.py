@@ -164,10 +164,10 @@ class GateState:
 
     def challenge(self, name: str) -> Challenge:
         """Return an open challenge by its name."""
-        found = next((item for item in self.challenges if item.name == name), None)
-        if found is None:
+        challenge = next((item for item in self.challenges if item.name == name), None)
+        if challenge is None:
             raise InputError(f"there is no open challenge '{name}'; open: {', '.join(item.name for item in self.challenges)}")
-        return found
+        return challenge
 
     def counting(self, episode: int) -> tuple[Challenge, ...]:
         """Return the challenges that count an episode: it started after they were frozen."""
@@ -209,13 +209,13 @@ def _certified(state: GateState, event: ChallengeCertified) -> GateState:
 def _frozen(state: GateState, event: Frozen) -> GateState:
     oldest = event.freeze - state.settings.generations
     # What has been certified and waits for a larger cap stays.
-    kept = tuple(item for item in state.challenges if item.freeze > oldest or item.crossed is not None)
+    lasting = tuple(item for item in state.challenges if item.freeze > oldest or item.crossed is not None)
     return replace(
         state,
         freeze=event.freeze,
         freezes=state.freezes + 1,
         spent=state.spent + sum(item.spent for item in event.challenges),
-        challenges=(*kept, *event.challenges),
+        challenges=(*lasting, *event.challenges),
     )
 
 
@@ -227,14 +227,14 @@ def _flipped(state: GateState, event: Flipped) -> GateState:
     new = Deployed(event.level, event.challenge, event.policy, event.cap, event.since, event.gain_lower, floor, beside, apart)
     others = tuple(item for item in state.deployed if item.level != event.level)
     older = tuple(item for item in state.retired if item.level != event.level)
-    found = replace(
+    after = replace(
         state,
         deployed=(*others, new),
         retired=(*older, *before),
         monitor=MonitorState.start(floor),
         monitored_since=event.since,
     )
-    return _new_phase(found, event.since)
+    return _new_phase(after, event.since)
 
 
 def _waiting(state: GateState, event: Waiting) -> GateState:

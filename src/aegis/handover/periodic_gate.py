@@ -92,13 +92,13 @@ class PeriodicGate(GateRun):
         A look is taken when it is clear that the run goes on after it.
         """
         while self.state.episode < episodes:
-            told, self._untold = self._untold, []
-            told += self._look_if_due()
+            events, self._untold = self._untold, []
+            events += self._look_if_due()
             now = self.state.episode
             stop = min(episodes, now - now % WATCH_BLOCK + WATCH_BLOCK, now - now % self.settings.stride + self.settings.stride)
-            told += self._block(stop)
+            events += self._block(stop)
             if watch is not None:
-                watch(told)
+                watch(events)
 
     def _look_if_due(self) -> list[Event]:
         now = self.state.episode
@@ -171,7 +171,7 @@ class PeriodicGate(GateRun):
         freeze, now, since = self.state.freeze + 1, self.state.episode, self.state.start + 1
         # What a look computes is kept in `looks`: the claim has no tests of its own that units would be added to.
         claims = (ClaimState(GAIN, 0.0, risk, -1.0, 1.0, ()),)
-        found = tuple(
+        challenges = tuple(
             Challenge(
                 name=self._challenge(level),
                 freeze=freeze,
@@ -184,7 +184,7 @@ class PeriodicGate(GateRun):
             )
             for level, policy in policies.items()
         )
-        self._happened(Frozen(freeze, now, since, found))
+        self._happened(Frozen(freeze, now, since, challenges))
 
     def _flip(self, level: str, policy: Policy, gain: float, units: int) -> None:
         """Hand a level over to a policy that was looked at, for good."""
@@ -200,10 +200,10 @@ class PeriodicGate(GateRun):
 
     def restore(self, events: Iterable[Event]) -> None:
         """Take up a run from its events, by running it again; see `GateRun`."""
-        kept = list(events)
-        self._check_opening(kept)
-        self.advance(sum(isinstance(event, UnitCounted) for event in kept))
-        if len(self.events) < len(kept):
+        recorded = list(events)
+        self._check_opening(recorded)
+        self.advance(sum(isinstance(event, UnitCounted) for event in recorded))
+        if len(self.events) < len(recorded):
             self._look_if_due()
-        check_complete(kept, self.events)
-        self._untold = self.events[len(kept) :]
+        check_complete(recorded, self.events)
+        self._untold = self.events[len(recorded) :]

@@ -174,12 +174,12 @@ class Handover(GateRun):
     def advance(self, episodes: int, watch: Watch | None = None) -> None:
         """Run until so many episodes have closed. watch: gets the events of every block, to keep or to show."""
         while self.state.episode < episodes:
-            told: list[Event] = []
+            events: list[Event] = []
             if self.state.freeze_is_due:
-                told += self._freeze()
-            told += self._block(min(episodes, self._most))
+                events += self._freeze()
+            events += self._block(min(episodes, self._most))
             if watch is not None:
-                watch(told)
+                watch(events)
 
     @property
     def _most(self) -> int:
@@ -187,11 +187,11 @@ class Handover(GateRun):
         stop = self.state.episode - self.state.episode % RUN_BLOCK + RUN_BLOCK
         return stop if self.state.paused is not None else min(stop, self.state.next_freeze)
 
-    def say(self, said: OperatorAction | Paused) -> Sequence[Event]:
+    def say(self, action: OperatorAction | Paused) -> Sequence[Event]:
         """Do what an operator says, or pause; return what happened. Before anything changes hands the stream is audited."""
-        found = step(self.state, said)
-        audited = self._audit.asked() if is_decision(found[1]) else NO_RESPONSE
-        return self._take(*(found if audited.instead is None else step(self.state, said, audited=audited)))
+        outcome = step(self.state, action)
+        audited = self._audit.asked() if is_decision(outcome[1]) else NO_RESPONSE
+        return self._take(*(outcome if audited.instead is None else step(self.state, action, audited=audited)))
 
     def _block(self, stop: int) -> list[Event]:
         self._check_policies()
@@ -200,24 +200,24 @@ class Handover(GateRun):
         batch, (rewards, evidence), failure = readable_prefix(
             self._run(first, arms), lambda part: self._judged(part, first, stop)
         )
-        told: list[Event] = []
+        happened: list[Event] = []
         otherwise = self._acted_otherwise(batch, arms) if self.state.paused is None else None
         if otherwise is not None:
-            told += self.say(Paused(first, otherwise))
+            happened += self.say(Paused(first, otherwise))
             evidence = {}
         try:
             for place, arm in enumerate(arms[: len(batch)]):
-                found = {name: units[place] for name, units in evidence.items()} if arm == AGENT else {}
+                own = {name: units[place] for name, units in evidence.items()} if arm == AGENT else {}
                 reward = None if math.isnan(rewards[place]) else float(rewards[place])
-                events = self._count(UnitCounted(first + place + 1, reward, arm, found), batch, place)
-                told += events
+                events = self._count(UnitCounted(first + place + 1, reward, arm, own), batch, place)
+                happened += events
                 self._silent = 0 if reward is not None else self._silent + 1
                 if any(isinstance(event, Flipped) for event in events):
                     break  # another policy acts in the rest of the block
                 if self.state.paused is not None:
                     evidence = {}
                 if self._silent == SILENT:
-                    told += self.say(Paused(self.state.episode, f"no reward has come for {SILENT} episodes"))
+                    happened += self.say(Paused(self.state.episode, f"no reward has come for {SILENT} episodes"))
                     evidence = {}
         finally:  # also if a unit could not be counted: those before it were
             done = self.state.episode - first
@@ -225,7 +225,7 @@ class Handover(GateRun):
                 self._keep(batch if done == len(batch) else batch.take_episodes(np.arange(done)), arms[:done], rewards[:done])
         if failure is not None and self.state.episode == first + len(batch):
             raise failure
-        return told
+        return happened
 
     def _judged(self, batch: Batch, first: int, stop: int) -> tuple[Array, BlockEvidence]:
         """Return the rewards of a block's episodes, and what each contributes to every challenge that counts it."""
@@ -236,13 +236,13 @@ class Handover(GateRun):
 
     def _run(self, first: int, arms: Sequence[str]) -> Batch:
         """Return the episodes after the first ones, each run by the policy of its arm."""
-        found = []
+        batches = []
         for arm, group in itertools.groupby(arms):
             count = len(list(group))
             batch = self.plant.episodes(first, count, self._policy(arm), self.seed)
-            found.append(accept_batch(batch, first, count))
+            batches.append(accept_batch(batch, first, count))
             first += count
-        return found[0] if len(found) == 1 else concat(found)
+        return batches[0] if len(batches) == 1 else concat(batches)
 
     def _acted_otherwise(self, batch: Batch, arms: Sequence[str]) -> str | None:
         """Return how what is logged differs from what the policy that was asked to act would do; None if it does not."""
@@ -250,9 +250,9 @@ class Handover(GateRun):
         for arm, group in itertools.groupby(arms[: len(batch)]):
             count = len(list(group))
             own = batch if count == len(batch) else batch.take_episodes(np.arange(place, place + count))
-            found = find_policy_mismatch(self._policy(arm), own)
-            if found is not None:
-                return found[1]
+            mismatch = find_policy_mismatch(self._policy(arm), own)
+            if mismatch is not None:
+                return mismatch[1]
             place += count
         return None
 
@@ -275,13 +275,13 @@ class Handover(GateRun):
 
     def _count(self, unit: UnitCounted, batch: Batch, place: int) -> tuple[Event, ...]:
         """Count the episode at a place of a batch; audited first if it fills a chunk, or if anything is decided by it."""
-        before, found = self.state, step(self.state, unit)
-        asked = is_audit_due(before, unit, found[1])
-        deciding = is_decision(found[1])
+        before, outcome = self.state, step(self.state, unit)
+        due = is_audit_due(before, unit, outcome[1])
+        deciding = is_decision(outcome[1])
         audited = (
-            self._audit.asked(batch, place, deciding, before.put_off) if asked else standing_postponement(before, unit, found[1])
+            self._audit.asked(batch, place, deciding, before.put_off) if due else standing_postponement(before, unit, outcome[1])
         )
-        events = self._take(*(found if audited == NO_RESPONSE else step(before, unit, audited=audited)))
+        events = self._take(*(outcome if audited == NO_RESPONSE else step(before, unit, audited=audited)))
         if self.state.audited > before.audited:
             self._audit.add(batch, place)
         return events
@@ -317,13 +317,13 @@ class Handover(GateRun):
     def _freeze(self) -> list[Event]:
         for challenger in self.challengers.values():
             challenger.check()
-        made = freeze_challengers(self.host, self.history, self.state, self._changed, self.seed)
+        challengers = freeze_challengers(self.host, self.history, self.state, self._changed, self.seed)
         before = {item.name for item in self.state.challenges}
-        events = self._take(*step(self.state, [item.proposed for item in made]))
+        events = self._take(*step(self.state, [item.proposed for item in challengers]))
         names = [item.name for item in self.state.challenges if item.name not in before]
-        self.challengers |= dict(zip(names, made, strict=True))
-        kept = {item.name for item in self.state.challenges}
-        self.challengers = {name: item for name, item in self.challengers.items() if name in kept}
+        self.challengers |= dict(zip(names, challengers, strict=True))
+        open_now = {item.name for item in self.state.challenges}
+        self.challengers = {name: item for name, item in self.challengers.items() if name in open_now}
         return list(events)
 
     # ---- restoring ---------------------------------------------------------------------------------------------------------
@@ -334,34 +334,34 @@ class Handover(GateRun):
         What followed from the last episode and was not kept any more comes about again, so that there may be more events then.
         Raises InputError, naming the line, if events are of another run or differ from what comes out.
         """
-        told = list(events)
-        self._check_opening(told)
-        while len(self.events) < len(told):
+        recorded = list(events)
+        self._check_opening(recorded)
+        while len(self.events) < len(recorded):
             place = len(self.events)
             try:
-                self._again(told, place)
+                self._again(recorded, place)
             except PolicyError:
                 raise
             except InputError as error:
                 raise InputError(f"line {place + 1} of the events: {error}") from error
-            check_same(told[place:], self.events[place:], place, self._sources())
+            check_same(recorded[place:], self.events[place:], place, self._sources())
             if len(self.events) == place:
-                raise InputError(f"line {place + 1} of the events: '{told[place].kind}' cannot have happened there")
+                raise InputError(f"line {place + 1} of the events: '{recorded[place].kind}' cannot have happened there")
 
     def _sources(self) -> list[str]:
         """Return the modules, with their files, that challengers are defined in as far as they are code."""
         return sorted({words for item in self.challengers.values() for words in code_sources(item.policy)})
 
-    def _again(self, told: Sequence[Event], place: int) -> None:
+    def _again(self, recorded: Sequence[Event], place: int) -> None:
         """Do once more what led to the event at a place: what was said, a freeze, or the episodes up to the next of these."""
-        event = told[place]
+        event = recorded[place]
         if isinstance(event, OperatorAction) or (isinstance(event, Paused) and event.code is None):
             self.say(event)
         elif isinstance(event, Frozen | UnitCounted) and self.state.freeze_is_due:
             self._freeze()
         elif isinstance(event, UnitCounted):
             stop, most = self.state.episode, self._most
-            for later in itertools.islice(told, place, None):
+            for later in itertools.islice(recorded, place, None):
                 if isinstance(later, OperatorAction | Paused | Frozen) or stop == most:
                     break
                 stop += isinstance(later, UnitCounted)

@@ -74,11 +74,11 @@ def verify_events(events: Sequence[Event]) -> GateState:
     while place < len(events):
         event = events[place]
         following = list(itertools.takewhile(lambda item: not isinstance(item, _INPUTS), events[place + 1 :]))
-        given = [_proposal(item) for item in event.challenges] if isinstance(event, Frozen) else event
-        if not isinstance(given, list | UnitCounted | OperatorAction | Paused):
+        received = [_proposal(item) for item in event.challenges] if isinstance(event, Frozen) else event
+        if not isinstance(received, list | UnitCounted | OperatorAction | Paused):
             raise InputError(f"line {place + 1} of the events: '{event.kind}' cannot have happened there")
         try:
-            state, derived = step(state, given, _started(event, following), _audit_response(state, following))
+            state, derived = step(state, received, _started(event, following), _audit_response(state, following))
         except InputError as error:
             raise InputError(f"line {place + 1} of the events: {error}") from error
         recorded = events[place : place + max(1, len(derived))]

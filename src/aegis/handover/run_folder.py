@@ -88,13 +88,13 @@ def run_in_folder(
     episodes: int,
     about: dict[str, Any] | None = None,
     watch: Watch | None = None,
-    said: Sequence[OperatorAction] = (),
+    actions: Sequence[OperatorAction] = (),
     ledger: str | Path | None = None,
 ) -> dict[str, Any]:
     """Run a gate with everything kept in `folder`, going on where an earlier, interrupted run of the same settings stopped.
 
     about: plain data about the run, stored and compared on resuming; more episodes than before go on with it, fewer change
-    nothing. watch: gets the events of every block. said: what an operator says before it goes on; what an operator says through
+    nothing. watch: gets the events of every block. actions: what an operator says before it goes on; what an operator says through
     `handover.say` in between is kept as well. ledger: the folder in which gates are counted, AEGIS_LEDGER or the user's own
     if None. Nothing else is written before the run was taken up and every word was taken.
     Returns the summary.
@@ -103,24 +103,24 @@ def run_in_folder(
     """
     place = Path(folder)
     path = place / EVENTS_FILE
-    if said and not isinstance(handover, Handover):
+    if actions and not isinstance(handover, Handover):
         raise SettingError("this gate takes no word of an operator; use the gate 'challenger'")
-    if said and not path.exists():
+    if actions and not path.exists():
         raise InputError(f"an operator speaks of a run that is kept, and there is none in {place}; run it first")
     with folder_lock(place):
         claim_folder(place, _settings(handover, episodes, about or {}), handover.problem)
         count_gate(handover, about or {}, ledger)
-        kept, whole = _read(path)
-        _restore_run(path, handover, kept)
-        if kept and watch is not None:
+        recorded, whole = _read(path)
+        _restore_run(path, handover, recorded)
+        if recorded and watch is not None:
             watch(())  # from here on it goes on
         if isinstance(handover, Handover):
-            for action in said:
+            for action in actions:
                 handover.say(action)
-        if kept and not said and episodes < handover.state.episode:
+        if recorded and not actions and episodes < handover.state.episode:
             return summarise_run(handover)
         _cut(path, whole)
-        written = len(kept)
+        written = len(recorded)
 
         def keep(events: Sequence[Event]) -> None:
             nonlocal written
@@ -159,25 +159,25 @@ def _read(path: Path) -> tuple[list[Event], int]:
         return [], 0
     text = path.read_bytes()
     whole = text[: text.rfind(b"\n") + 1]
-    found = []
+    events = []
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
-            found.append(event_from_plain(json.loads(line)))
+            events.append(event_from_plain(json.loads(line)))
         except (ValueError, AegisError) as error:
             raise InputError(
                 f"{path}, line {number}: not an event of a gate ({error}); restore the file or start anew"
             ) from error
-    if found and not isinstance(found[0], GateOpened):
-        raise InputError(f"{path}, line 1: the events of a gate begin with 'opened', found '{found[0].kind}'")
-    return found, len(whole)
+    if events and not isinstance(events[0], GateOpened):
+        raise InputError(f"{path}, line 1: the events of a gate begin with 'opened', found '{events[0].kind}'")
+    return events, len(whole)
 
 
-def _restore_run(path: Path, handover: GateRun, kept: list[Event]) -> None:
+def _restore_run(path: Path, handover: GateRun, recorded: list[Event]) -> None:
     """Run a kept run again; what a write that was broken off has lost of its last episode comes about again."""
-    if not kept:
+    if not recorded:
         return
     try:
-        handover.restore(kept)
+        handover.restore(recorded)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
 
@@ -229,18 +229,23 @@ def episode_fingerprints(problem: Problem, batch: Batch) -> dict[str, Any]:
 def _finish(place: Path, handover: GateRun) -> dict[str, Any]:
     whole = concat(list(handover.batches))
     write_log(whole, handover.problem, place / LOG_FILE)
-    seen = episode_fingerprints(handover.problem, whole)
+    fingerprints = episode_fingerprints(handover.problem, whole)
     for level in handover.problem.names:
         if level not in handover.deployed and (place / POLICIES_FOLDER / level).is_dir():
             shutil.rmtree(place / POLICIES_FOLDER / level)  # an operator gave it back
     for level, policy in handover.deployed.items():
         held = handover.state.at(level)
-        record = {"kind": "handover", "scope": [level], "won": None if held is None else held.challenge, "fingerprints": seen}
+        record = {
+            "kind": "handover",
+            "scope": [level],
+            "won": None if held is None else held.challenge,
+            "fingerprints": fingerprints,
+        }
         save_policy(policy, place / POLICIES_FOLDER / level, record)
     handed = {event.level for event in handover.events if isinstance(event, Flipped)}
     written = run_problem_as_logged(handover.problem, handover.legacy, handed, whole)
     if written != handover.problem:
         save_problem(written, place / OTHERS_FILE)
-    found = summarise_run(handover)
-    write_text(place / SUMMARY_FILE, json.dumps(found, indent=2, allow_nan=False) + "\n")
-    return found
+    summary = summarise_run(handover)
+    write_text(place / SUMMARY_FILE, json.dumps(summary, indent=2, allow_nan=False) + "\n")
+    return summary

@@ -90,7 +90,7 @@ def verdict_sentence(handover: GateRun) -> str:
             f"the challenges of this gate have spent {state.spent:.6g} of a risk of {state.settings.delta:g}: its events are not "
             "those of a gate; restore them or start anew"
         )
-    said = (
+    warnings = (
         [
             *untested_warnings(handover),
             *legacy_change_warnings(state, handover.comparator.levels),
@@ -100,7 +100,7 @@ def verdict_sentence(handover: GateRun) -> str:
         if handover.certificate
         else []
     )
-    warning = "".join(f" {text}" for text in said)
+    warning = "".join(f" {text}" for text in warnings)
     gates = "" if handover.counted is None or not handover.counted.words else f" {handover.counted.words}"
     return _verdict(handover) + warning + _stopped(state) + gates
 
@@ -127,11 +127,11 @@ def risk_promise(state: GateState, several: bool = False) -> str:
         return f"Probability of any wrong handover{' by this gate' if several else ''}: at most {risk}."
     last = state.refusals[-1]
     words = []
-    given = " and ".join(f"'{item.level}'" for item in state.deployed if item.doubted)
-    if given:
+    doubted = " and ".join(f"'{item.level}'" for item in state.deployed if item.doubted)
+    if doubted:
         words.append(
             f"Nothing is promised about what was handed over up to episode {last.episode}: after the handover the audit found "
-            f"that an assumption is broken ({last.code}). Give {given} back to the legacy (revert)."
+            f"that an assumption is broken ({last.code}). Give {doubted} back to the legacy (revert)."
         )
     if state.resumed is not None and any(not item.doubted for item in state.deployed):
         words.append(
@@ -143,7 +143,7 @@ def risk_promise(state: GateState, several: bool = False) -> str:
 
 def legacy_change_warnings(state: GateState, stated: Collection[str]) -> list[str]:
     """Return what gains mean at each level whose legacy moves. stated: levels whose incumbent the problem states."""
-    found = []
+    warnings = []
     for item in {item.level: item for item in state.notes}.values():  # the latest of each level
         means = (
             f"Gains at '{item.level}' over the stated incumbent hold all the same; over the log as it was they would be over the "
@@ -153,8 +153,8 @@ def legacy_change_warnings(state: GateState, stated: Collection[str]) -> list[st
         )
         held = state.at(item.level)
         capped = "" if held is None or held.cap is None else " The policy in control there is capped by it and changes with it."
-        found.append(f"Found after episode {item.episode}: {item.why} ({item.code}). {means}{capped} What to do: {item.fix}.")
-    return found
+        warnings.append(f"Found after episode {item.episode}: {item.why} ({item.code}). {means}{capped} What to do: {item.fix}.")
+    return warnings
 
 
 def alarm_warnings(state: GateState) -> list[str]:
@@ -197,13 +197,13 @@ def lower_mean_warnings(handover: GateRun) -> list[str]:
 
 def untested_warnings(handover: GateRun) -> list[str]:
     """Return a warning for each level whose gain was certified beside an agent that has been given back since."""
-    found = []
+    warnings = []
     for level, others in handover.state.untested.items():
         names = " and ".join(map(repr, others))
-        found.append(
+        warnings.append(
             f"The gain at '{level}' was certified with the agent at {names}, given back since: this combination was not tested."
         )
-    return found
+    return warnings
 
 
 def _verdict(handover: GateRun) -> str:
@@ -227,8 +227,8 @@ def _verdict(handover: GateRun) -> str:
         )
     ordered = sorted(state.deployed, key=lambda item: item.since)
     parts = [_held(handover, item, measure) for item in ordered]
-    kept = [name for name in state.levels if state.at(name) is None]
-    rest = f"; the legacy keeps {', '.join(map(repr, kept))}" if kept else ""
+    legacy_levels = [name for name in state.levels if state.at(name) is None]
+    rest = f"; the legacy keeps {', '.join(map(repr, legacy_levels))}" if legacy_levels else ""
     several = handover.counted is not None and handover.counted.number > 1
     beside = " Each gain is certified while the other levels act as they did then." if len(state.levels) > 1 else ""
     return f"Handed over: {' and '.join(parts)}{rest}.{beside} {risk_promise(state, several)}"
@@ -250,11 +250,11 @@ def comparator_words(handover: GateRun, level: str) -> str:
 
 def _since(handover: GateRun, item: Deployed) -> int:
     """Return since which episode an agent controls the level of a deployed policy."""
-    found = item.since
+    since = item.since
     for event in handover.events:
         if isinstance(event, Flipped) and event.level == item.level and event.action == "handover":
-            found = event.since  # the last one, if the level was given back in between
-    return found
+            since = event.since  # the last one, if the level was given back in between
+    return since
 
 
 def _no_certificate(handover: GateRun, measure: Measure) -> str:
@@ -274,20 +274,20 @@ def event_in_reward_units(event: Event, measure: Measure, certificate: bool = Tr
 
     certificate: what is no bound is not called one.
     """
-    found = event_to_plain(event)
-    if "challenges" in found:
+    plain = event_to_plain(event)
+    if "challenges" in plain:
         names = ("name", "level", "kind", "cap", "policy")
-        found["challenges"] = [
+        plain["challenges"] = [
             {**{name: item[name] for name in names}, "delta": sum(c["delta"] for c in item["claims"] if c["what"] != "value")}
-            for item in found["challenges"]
+            for item in plain["challenges"]
         ]
-    if "gain_lower" in found:
-        found["gain_lower" if certificate else "difference"] = measure.gain(found.pop("gain_lower"))
-    if "value_lower" in found:
-        found["value_lower"] = measure.value(found["value_lower"])
+    if "gain_lower" in plain:
+        plain["gain_lower" if certificate else "difference"] = measure.gain(plain.pop("gain_lower"))
+    if "value_lower" in plain:
+        plain["value_lower"] = measure.value(plain["value_lower"])
     if isinstance(event, Alarm):
-        found["floor"] = measure.value(event.floor)
-    return found
+        plain["floor"] = measure.value(event.floor)
+    return plain
 
 
 def _level(handover: GateRun, measure: Measure, name: str) -> dict[str, Any]:

@@ -39,11 +39,11 @@ def draw_arm(settings: GateSettings, state: GateState, seed: int, episode: int) 
 
 def acting_policy(problem: Problem, legacy: Policy, deployed: Mapping[str, Policy]) -> Policy:
     """Return deployed policies at their levels and the legacy elsewhere, as one policy."""
-    found = legacy
+    policy = legacy
     for level in problem.names:
         if level in deployed:
-            found = Hybrid(problem, [level], deployed[level], found)
-    return found
+            policy = Hybrid(problem, [level], deployed[level], policy)
+    return policy
 
 
 def previous_policy(
@@ -66,7 +66,7 @@ def freeze_challengers(host: Host, history: History, state: GateState, changed: 
     problem, legacy, settings = history.problem, history.legacy, state.settings
     floor, upgrades = settings.floor, settings.upgrades and settings.floor > 0
     levels = [name for name in state.levels if state.at(name) is None or upgrades]
-    prior, made, incumbent = history.phase(), [], history.comparator
+    prior, challengers, incumbent = history.phase(), [], history.comparator
     for level, proposal in host.propose(history, levels, host_seed(host, seed)).items():
         for cap, new in capped_steps(
             problem, legacy, level, proposal, caps_for_level(state, level, level in incumbent.levels)
@@ -77,12 +77,12 @@ def freeze_challengers(host: Host, history: History, state: GateState, changed: 
             share = margin_allowance(changed.get(level, 0), upgrades)
             among = len(state.levels)
             try:
-                made.append(
+                challengers.append(
                     make_challenger(problem, level, cap, policy, variation, proposal.prediction, prior, share, among, comparator)
                 )
             except PolicyError as error:
                 raise PolicyError(f"host '{host.name}', level '{level}': {error}") from error
-    return made
+    return challengers
 
 
 def largest_variation(level: str, cap: float, floor: float, comparator: Comparator | None) -> float:
