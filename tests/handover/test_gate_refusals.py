@@ -60,7 +60,7 @@ def with_parts(claim: ClaimState, **changes: object) -> ClaimState:
         ({"arm": "agents"}, "did you mean 'agent'"),
         ({"evidence": {}}, "expected evidence for the challenges .'1-dose-2'."),
         ({"arm": "mixed"}, "expected evidence for the challenges .., found"),
-        ({"arm": "legacy", "evidence": {}}, "left to 'legacy', which takes a 'holdback'"),
+        ({"arm": "legacy", "evidence": {}}, "left to 'legacy': that takes a 'holdback'"),
     ],
 )
 def test_units_that_cannot_be(changes: dict[str, object], match: str):

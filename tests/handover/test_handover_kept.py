@@ -354,7 +354,7 @@ def test_a_flip_needs_the_mode_and_a_gate_that_counts(flipped: Path) -> None:
 def test_a_held_back_episode_is_no_evidence(flipped: Path) -> None:
     events = read_events(flipped / "events.jsonl")
     place = next(place for place, event in enumerate(events) if isinstance(event, Frozen)) + 1
-    with pytest.raises(InputError, match="left to 'legacy', which takes"):
+    with pytest.raises(InputError, match="cannot have been left to 'legacy': that takes"):
         verify_events([*events[:place], replace(events[place], arm="legacy")])  # type: ignore[type-var]
 
 

@@ -200,7 +200,7 @@ def _record(
 
 
 def _warnings(problem: Problem, fitted: FittedModels) -> list[str]:
-    """Return what whoever uses the candidate should know."""
+    """Return warnings for users of the candidate."""
     warnings = []
     if fitted.episodes < FEW_EPISODES:
         warnings.append(

@@ -42,7 +42,7 @@ class EpisodeSample:
     """Every 2^k-th episode of a stream, k as small as the bounds allow: blocks of the stream do not change which they are."""
 
     stride: int = 1
-    seen: int = 0
+    count: int = 0
     parts: list[tuple[npt.NDArray[np.int64], Batch]] = field(default_factory=list)
 
     def watch(self, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -53,8 +53,8 @@ class EpisodeSample:
 
     def add(self, batch: Batch) -> None:
         """Take what the stride says of a batch; double the stride while there is too much."""
-        places = np.arange(self.seen, self.seen + len(batch))
-        self.seen += len(batch)
+        places = np.arange(self.count, self.count + len(batch))
+        self.count += len(batch)
         self._keep(places, batch)
         while self._too_many():
             self.stride *= 2
@@ -112,9 +112,9 @@ def fit_mechanisms(
     """Fit the models to the prior side of a log and keep, for each mechanism and level, the likeliest one.
 
     models: candidates by name; by default MODELS and, under the name TUNED, a model whose length-scales are tuned on a sample of
-    the prior side. Polynomials are left out where a regression would have more than MOST_INPUTS inputs. report: told the pass and
-    the episodes so far. Raises LogError if the prior side is empty, if it has no rewards, or if a mechanism never saw a complete
-    row.
+    the prior side. Polynomials are left out where a regression would have more than MOST_INPUTS inputs. report: called with the
+    pass and the episodes so far. Raises LogError if the prior side is empty, if it has no rewards, or if a mechanism never saw a
+    complete row.
     """
     problem, placed = source.problem, source.placed(split)
     prior = _PriorSide(source, placed, report)

@@ -26,8 +26,7 @@ def identity_digest(value: object) -> str:
     """Return a digest of a plant, a policy, a scaling or any other part of a run: equal parts have equal digests.
 
     Storable policies are known by what they would store, dataclasses by their fields, other objects by their pickle. An object
-    that has none of these is equal to nothing, not even to itself: it gets another digest each time, so that a run with it is
-    never taken for one that was made before.
+    that cannot be pickled gets another digest each time: a run with it is never taken for an earlier one.
     """
     return json_digest(_describe(value))
 

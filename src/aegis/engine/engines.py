@@ -99,7 +99,7 @@ def map_parts(fn: Callable[[Part], Result], parts: Iterable[Part], workers: int 
 
 @contextlib.contextmanager
 def pickle_by_value(engine: Engine, modules: Iterable[str]) -> Iterator[None]:
-    """Let a cluster have modules of the user's own as they are here: workers may have none of that name, or another."""
+    """Send modules of the user's own to a cluster as they are here: workers may lack them or have other versions."""
     if isinstance(engine, Local):
         yield
         return

@@ -253,7 +253,7 @@ def _start_worker() -> None:
 
 
 def exit_with_parent() -> None:
-    """End this process, whatever it is doing, as soon as the one that started it is gone."""
+    """End this process at once, also if it is busy, when the one that started it is gone."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_exit_after, args=(parent.sentinel,), name="aegis-parent", daemon=True).start()

@@ -114,7 +114,7 @@ class ClaimState:
     def certified(self) -> bool:
         """Say whether the margin is certified to be exceeded now.
 
-        A margin below the bracket is exceeded whatever the data are, unless a dead bet shows that the bracket is wrong; one at
+        A margin below the bracket is exceeded with any data, unless a dead bet shows that the bracket is wrong; one at
         its upper end cannot be.
         """
         if not self.parts or not self.count or self.margin >= self.high:

@@ -28,7 +28,7 @@ from aegis.evidence import Grid, unit_logs
 from aegis.handover.challenge import NO_FILES, SEAL_FILES, VALUE, ClaimState, Logs, PartState
 from aegis.handover.gate import ProposedChallenge
 from aegis.handover.hosts.base import check_distributions
-from aegis.ope import CandidateView, Comparator, Measure, RewardModels, fit_reward_models, with_measure_as_reward
+from aegis.ope import CandidateView, Measure, RewardModels, fit_reward_models, with_measure_as_reward
 from aegis.policies import path_full, policy_digest
 from aegis.problem import Array, Batch, Policy, Problem, RewardModel
 
@@ -186,19 +186,14 @@ def make_challenger(
     level: str,
     cap: float,
     policy: Policy,
-    variation: float,
+    terms: ChallengeTerms,
     prediction: RewardModel | None,
     prior: Batch,
-    allowed: float = 1.0,
-    levels: int = 1,
-    comparator: Comparator | None = None,
 ) -> Challenger:
     """Freeze a policy at a level.
 
-    variation: the largest total variation between its choice there and that of its comparator. comparator: the incumbent at this
-    level; None if it is compared with the policy in control, which writes the log. prediction: of the reward below each
-    action, in logged units. prior: episodes of the present phase, that place the grids; they are not counted later.
-    allowed: the share of a negative margin that this flip may use, and of what guards allow, which `levels` levels share.
+    terms: of its claims. prediction: of the reward below each action, in logged units. prior: episodes of the present phase, that
+    place the grids; they are not counted later.
     """
     if problem.cluster is not None:
         raise SettingError(
@@ -206,7 +201,6 @@ def make_challenger(
             "Log them and certify from the log (aegis certify), whose units are clusters"
         )
     check_distributions(path_full(policy, level, prior), f"a challenger at level '{level}'")
-    terms = ChallengeTerms(variation, allowed, levels, comparator or Comparator())
     claims = challenge_claims(problem, level, terms)
     models = _models(problem, [claim.measure for claim in claims], prediction, prior)
     view, units = CandidateView(problem, prior, policy, models, terms.comparator), math.ceil(FORESEEN * len(prior))

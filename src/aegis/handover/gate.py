@@ -111,7 +111,9 @@ def _after(state: GateState, events: Sequence[Event]) -> GateState:
 
 def _latest(stated: int | None, known: int) -> int:
     if stated is not None and stated < known:
-        raise InputError(f"{stated} episodes are said to have started, but {known} are known to have: give the larger number")
+        raise InputError(
+            f"{stated} episodes were reported to have started, but {known} are known to have: give the larger number"
+        )
     return known if stated is None else stated
 
 
@@ -280,8 +282,8 @@ def _check_arm(state: GateState, unit: UnitCounted) -> None:
         needed = "a 'share' and one of the first 'stage' episodes after a flip"
     if not possible:
         raise InputError(
-            f"episode {unit.episode} is said to have been left to '{unit.arm}', which takes {needed}: as this gate stands it "
-            "cannot have been; who acts is drawn before an episode starts"
+            f"episode {unit.episode} cannot have been left to '{unit.arm}': that takes {needed}. The arm is drawn "
+            "before an episode starts"
         )
 
 

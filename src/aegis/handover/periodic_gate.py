@@ -72,8 +72,8 @@ class PeriodicGate(GateRun):
     name: ClassVar[str]
     settings: PeriodicSettings
     looks: list[GateLook] = field(default_factory=list, init=False)
-    looked: int = field(default=0, init=False)
-    _untold: list[Event] = field(default_factory=list, init=False, repr=False)
+    last_look: int = field(default=0, init=False)
+    _unwatched: list[Event] = field(default_factory=list, init=False, repr=False)
 
     def _opening(self) -> tuple[GateSettings, str]:
         about = f"{self.name} gate, host {self.host.name}, settings {json_digest(self.settings.plain())[:16]}"
@@ -92,7 +92,7 @@ class PeriodicGate(GateRun):
         A look is taken when it is clear that the run goes on after it.
         """
         while self.state.episode < episodes:
-            events, self._untold = self._untold, []
+            events, self._unwatched = self._unwatched, []
             events += self._look_if_due()
             now = self.state.episode
             stop = min(episodes, now - now % WATCH_BLOCK + WATCH_BLOCK, now - now % self.settings.stride + self.settings.stride)
@@ -102,9 +102,9 @@ class PeriodicGate(GateRun):
 
     def _look_if_due(self) -> list[Event]:
         now = self.state.episode
-        if now % self.settings.stride or now == self.looked or not self.open_levels or self.state.paused is not None:
+        if now % self.settings.stride or now == self.last_look or not self.open_levels or self.state.paused is not None:
             return []
-        before, self.looked = len(self.events), now
+        before, self.last_look = len(self.events), now
         audited = self._audit.asked(before=self.state.put_off) if self.certificate else NO_RESPONSE
         for note in fresh_notes(self.state, audited):
             self._happened(note)
@@ -206,4 +206,4 @@ class PeriodicGate(GateRun):
         if len(self.events) < len(recorded):
             self._look_if_due()
         check_complete(recorded, self.events)
-        self._untold = self.events[len(recorded) :]
+        self._unwatched = self.events[len(recorded) :]

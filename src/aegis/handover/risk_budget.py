@@ -80,7 +80,7 @@ class GateCount:
 
 
 def plant_digest(problem: Problem, about: Mapping[str, Any]) -> str:
-    """Return what a plant is known by: its problem, whatever the margins, and the world or plant and the legacy by name."""
+    """Return what a plant is known by: its problem without margins, and the names of world or plant and legacy."""
     named = {name: about[name] for name in PLANT_KEYS if about.get(name) is not None}
     return json_digest({"problem": without_margins(dump_problem(problem)), **named})
 

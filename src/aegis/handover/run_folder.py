@@ -1,4 +1,4 @@
-"""The folder of a run: its events, one line each, are all that is needed to resume it.
+"""The folder of a run: its events, one line each, suffice to resume it.
 
 A folder holds `settings.json`, `problem.yaml` and `events.jsonl`; when the run is done also `log.parquet`, `policies/LEVEL/`
 and `summary.json`. `problem-others.yaml`, where it differs, is the problem for candidates that the gate did not test.
@@ -94,10 +94,9 @@ def run_in_folder(
     """Run a gate with everything kept in `folder`, going on where an earlier, interrupted run of the same settings stopped.
 
     about: plain data about the run, stored and compared on resuming; more episodes than before go on with it, fewer change
-    nothing. watch: gets the events of every block. actions: what an operator says before it goes on; what an operator says through
-    `handover.say` in between is kept as well. ledger: the folder in which gates are counted, AEGIS_LEDGER or the user's own
-    if None. Nothing else is written before the run was taken up and every word was taken.
-    Returns the summary.
+    nothing. watch: gets the events of every block. actions: of an operator, before the run goes on; those of `handover.say` in
+    between are kept as well. ledger: the folder in which gates are counted, AEGIS_LEDGER or the user's own if None. Nothing else
+    is written before the run was taken up and every action was carried out. Returns the summary.
     Raises OutputError if the folder holds another run or another process writes into it, InputError if its events are damaged,
     or are not those of this run when it is run again.
     """
@@ -217,7 +216,7 @@ def _settings(handover: GateRun, episodes: int, about: dict[str, Any]) -> dict[s
 
 
 def episode_fingerprints(problem: Problem, batch: Batch) -> dict[str, Any]:
-    """Return what was seen: no episode of it certifies policies learned from it, whatever the log is called then."""
+    """Return fingerprints of the episodes: they certify no policy that was learned from them, under any name of the log."""
     tracing = TraceCollector(path_digest(problem))
     tracing.add(batch)
     return {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from aegis.certificate import ChallengeTerms
 from aegis.errors import PolicyError
 from aegis.handover.challenger import Challenger, make_challenger
 from aegis.handover.events import AGENT, BEFORE, LEGACY
@@ -23,7 +24,7 @@ from aegis.rng import stream
 
 
 def draw_arm(settings: GateSettings, state: GateState, seed: int, episode: int) -> str:
-    """Return who acts in an episode, counted from 1; drawn for each episode, whatever happens in it.
+    """Return the arm of an episode, counted from 1; it is drawn from the seed, so that it does not depend on the episode.
 
     Episodes that are held back, or left to what acted before, are no part of any test: what is tested is compared with the
     policies that are in control now.
@@ -73,13 +74,14 @@ def freeze_challengers(host: Host, history: History, state: GateState, changed: 
         ).items():
             policy = Floored(problem, new, legacy, floor, [level])
             comparator = incumbent.at(level) if state.at(level) is None else None
-            variation = largest_variation(level, cap, floor, comparator)
-            share = margin_allowance(changed.get(level, 0), upgrades)
-            among = len(state.levels)
+            terms = ChallengeTerms(
+                variation=largest_variation(level, cap, floor, comparator),
+                allowed=margin_allowance(changed.get(level, 0), upgrades),
+                levels=len(state.levels),
+                comparator=comparator or Comparator(),
+            )
             try:
-                challengers.append(
-                    make_challenger(problem, level, cap, policy, variation, proposal.prediction, prior, share, among, comparator)
-                )
+                challengers.append(make_challenger(problem, level, cap, policy, terms, proposal.prediction, prior))
             except PolicyError as error:
                 raise PolicyError(f"host '{host.name}', level '{level}': {error}") from error
     return challengers

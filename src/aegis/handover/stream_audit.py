@@ -267,7 +267,7 @@ class StreamAudit:
     segment: int = 1
     episodes: int = 0
     _auditor: Auditor | None = None  # of whole chunks
-    _asked: tuple[int, Auditor] | None = None  # the latest one that was asked, and of how many episodes
+    _latest: tuple[int, Auditor] | None = None  # the auditor of the latest answer, with its number of episodes
     _waiting: list[tuple[Batch, list[int]]] = field(default_factory=list)  # episodes that are in no chunk yet, by batch
 
     @property
@@ -277,7 +277,7 @@ class StreamAudit:
 
     def start(self, segment: int) -> None:
         """Begin a new segment."""
-        self.segment, self.episodes, self._auditor, self._asked = segment, 0, None, None
+        self.segment, self.episodes, self._auditor, self._latest = segment, 0, None, None
         self._waiting.clear()
 
     def asked(
@@ -291,7 +291,7 @@ class StreamAudit:
         auditor = self._auditor
         if waiting:
             auditor = self._with(waiting)
-            self._asked = self.episodes + (batch is not None), auditor
+            self._latest = self.episodes + (batch is not None), auditor
         if auditor is None:
             return NO_RESPONSE
         careful = deciding or before is not None
@@ -339,9 +339,9 @@ class StreamAudit:
         self.episodes += 1
         if self.episodes % CHUNK:
             return
-        known = self._asked is not None and self._asked[0] == self.episodes
-        self._auditor = self._asked[1] if known and self._asked is not None else self._with(self._waiting)
-        self._asked = None
+        known = self._latest is not None and self._latest[0] == self.episodes
+        self._auditor = self._latest[1] if known and self._latest is not None else self._with(self._waiting)
+        self._latest = None
         self._waiting.clear()
 
     def _with(self, waiting: Sequence[tuple[Batch, list[int]]]) -> Auditor:

@@ -154,8 +154,8 @@ def logged_propensities(level: str, batch: Batch) -> Array:
         row = int(np.argmax(wrong))
         episode = batch.episode[batch.episode_of(level)[row]]
         raise RefusedError(
-            f"level '{level}', row {row} (episode {episode}): the action taken has the logged probability {propensities[row]}, which "
-            "cannot be; what is logged must be the probability with which the acting policy chose it"
+            f"level '{level}', row {row} (episode {episode}): the logged propensity of the action is {propensities[row]}; "
+            "expected a number above 0 and at most 1, the probability with which the acting policy chose it"
         )
     return propensities
 

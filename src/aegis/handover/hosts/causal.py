@@ -85,8 +85,8 @@ class CausalHost:
         return proposals
 
 
-# How a plan by a rule, and the prediction of the posterior mean, become a proposal: scores are the mean of the values of an action
-# over the draws; that minus kappa standard deviations; or how likely the rule takes it, then what the mean predicts.
+# How a plan by a rule and the prediction of the posterior mean become a proposal. Scores are the mean of an action's values over
+# the draws; that minus kappa standard deviations; or how likely the rule takes the action, then the prediction.
 READINGS: Mapping[str, Callable[[Problem, Planned, RewardModel], Proposal]] = {
     "mean": lambda problem, drawn, prediction: Proposal(PlannedValues(problem, drawn), prediction),
     "pessimistic": lambda problem, drawn, prediction: Proposal(PessimisticValues(problem, drawn), prediction),
