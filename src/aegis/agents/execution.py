@@ -45,7 +45,27 @@ SAVE_AFTER = 20.0  # ... if nothing was saved for so many seconds
 
 
 def run(online: Online, episodes: int, progress: Progress | None = None) -> RunResult:
-    """Run in memory; `progress(done, mean reward)` is called after each episode."""
+    """Run an agent on its plant, in memory.
+
+    Parameters
+    ----------
+    online
+        The run, from `make_online`.
+    episodes
+        Number of episodes.
+    progress
+        Called with the episodes done and the mean reward of the last one, after each episode.
+
+    Returns
+    -------
+    RunResult
+        Rewards of each episode and the final belief.
+
+    Raises
+    ------
+    SettingError
+        If `episodes` is not a whole number from 1.
+    """
     last = whole_number("episodes", episodes)
     return _advance(online, RunResult.start(online.prior()), last, progress)
 
@@ -60,13 +80,35 @@ def run_to(
     progress: Progress | None = None,
     save_after: float = SAVE_AFTER,
 ) -> RunResult:
-    """Run with everything kept in `folder`, going on where an earlier, interrupted run of the same settings stopped.
+    """Run an agent on its plant and keep the run in a folder; an interrupted run of the same settings goes on.
 
-    settings: plain data about the run that is stored and compared on resuming; everything that decides its results (plant,
-    legacy, agent, scalings, scope, seed, number of episodes; see `identity`) is added to it. problem: how the log is written, if
-    other than the plant's own problem. chunk: episodes in a part of the log. save_after: seconds after which what there is of a
-    part is saved; it does not change what the run writes in the end. Raises OutputError if the folder holds a run with other
-    settings or if another process is writing into it, InputError if files of the run are damaged or missing.
+    Parameters
+    ----------
+    folder
+        The folder of the run.
+    online, episodes, progress
+        As of `run`.
+    settings
+        Plain data about the run, stored and compared on resuming. Everything that decides the results (plant, legacy, agent,
+        scalings, scope, seed, number of episodes) is added to it.
+    problem
+        How the log is written, if other than the plant's own problem.
+    chunk
+        Episodes in a part of the log.
+    save_after
+        Seconds after which an unfinished part is saved. It does not change the final files.
+
+    Returns
+    -------
+    RunResult
+        Rewards of each episode and the final belief.
+
+    Raises
+    ------
+    OutputError
+        If the folder holds a run with other settings, or another process writes into it.
+    InputError
+        If files of the run are damaged or missing.
     """
     place, last, step = Path(folder), whole_number("episodes", episodes), whole_number("chunk", chunk)
     logged = online.plant.problem if problem is None else problem

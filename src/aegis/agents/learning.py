@@ -31,9 +31,18 @@ PLUG_IN_NOTE = "plug-in estimate from the data that was learned from: not a cert
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A candidate, what it was made from, and a record (plain data) that goes into its folder.
+    """A learned candidate.
 
-    plug_in: the model's own opinion of the candidate's value on the prior side, in logged units; not a certificate.
+    Parameters
+    ----------
+    policy, scope
+        The candidate policy, and the levels at which it acts.
+    split, fitted
+        The split of the log, and the models that were fitted to its prior side.
+    plug_in
+        The model's estimate of the candidate's value on the prior side, in logged units; not a certificate.
+    record
+        Plain data for the folder of the policy.
     """
 
     policy: Policy
@@ -57,12 +66,39 @@ def learn(
     models: Mapping[str, ModelSettings] | None = None,
     report: FitProgress | None = None,
 ) -> Learned:
-    """Fit models to the prior side of a log and return a candidate policy for the levels of `scope` (all if None).
+    """Fit models to the prior side of a log and return a candidate policy.
 
-    split: its complement is left for the certificate. Unless given, a share of the episodes (half if None) is learned from: by
-    hash, or in time if propensities move or follow earlier rewards and the problem names a time. settings: kind of candidate.
-    models: candidates for each mechanism, of which the likeliest is kept. Raises LogError, SettingError, PolicyError or
-    ProblemError; see `fit` and `CandidateSettings`.
+    Parameters
+    ----------
+    source
+        The log.
+    split
+        The part of the log to learn from; the rest is left for the certificate. A number is a share of the episodes, None half of
+        them: by hash, or in time if propensities move or follow earlier rewards and the problem names a time.
+    settings
+        The kind of candidate.
+    scope
+        The levels at which the candidate acts; None for all.
+    models
+        Models to compare for each mechanism; the likeliest is kept.
+    report
+        Called with the pass and the episodes so far.
+
+    Returns
+    -------
+    Learned
+        The candidate, its models and a record of its making.
+
+    Raises
+    ------
+    LogError
+        If the prior side is empty, has no rewards, or a mechanism has no complete row.
+    SettingError
+        If the scope is empty, or the candidate would plan a problem with carry-over.
+    PolicyError
+        If a capped candidate cannot be made from this log.
+    RefusedError
+        If the stated incumbent does not fit a row of the log.
     """
     chosen, problem = settings or CandidateSettings(), source.problem
     controlled = problem.scope(scope)
