@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
@@ -12,20 +11,12 @@ from gate_cases import frozen, gain, guard, nothing, opened, propose, run, throu
 from aegis.errors import InputError, SettingError
 from aegis.handover import (
     ClaimState,
-    Flipped,
-    Frozen,
-    GateSettings,
     GateState,
     OperatorAction,
     Paused,
     apply_event,
     challenge_share,
-    event_from_plain,
-    event_to_plain,
-    open_gate,
-    replay_events,
     step,
-    verify_events,
 )
 from aegis.handover.challenge import PartState
 from aegis.handover.risk_budget import freeze_share
@@ -215,114 +206,6 @@ def test_nothing_to_approve():
 
 
 # ---- events and settings -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("line", "match"),
-    [
-        ("[]", "an event is a mapping"),
-        ('"unit"', "an event is a mapping"),
-        ("{}", "one of the kinds"),
-        ('{"kind": "units"}', "one of the kinds"),
-        ('{"kind": "alarm", "episode": 1}', "is damaged"),
-        ('{"kind": "paused", "episode": 1, "why": "x", "who": "y"}', "is damaged.*who"),
-        ('{"kind": "paused", "episode": "1", "why": "x"}', "'episode': .*integer, found '1'"),
-        ('{"kind": "paused", "episode": true, "why": "x"}', "'episode': .*found True"),
-        ('{"kind": "paused", "episode": 1, "why": null}', "'why': .*string, found None"),
-        ('{"kind": "unit", "episode": 1, "reward": "x", "arm": "agent", "evidence": {}}', "'reward': .*number, found 'x'"),
-        ('{"kind": "unit", "episode": 1, "reward": 1, "arm": "agent", "evidence": []}', "is damaged"),
-        ('{"kind": "unit", "episode": 1, "reward": 1, "arm": "agent", "evidence": {"a": {"gain": ["AAA="]}}}', "is damaged"),
-        ('{"kind": "unit", "episode": 1, "reward": 1, "arm": "agent", "evidence": {"a": {"gain": ["?"]}}}', "is damaged"),
-        ('{"kind": "unit", "episode": 1, "reward": 1, "arm": "agent", "evidence": {"a": {"gain": [7]}}}', "is damaged"),
-        ('{"kind": "opened", "settings": {"deltas": 1}, "levels": []}', "did you mean 'delta'"),
-        ('{"kind": "opened", "settings": 3, "levels": []}', "is damaged"),
-        ('{"kind": "frozen", "freeze": 1, "episode": 1, "since": 2, "challenges": [{}]}', "is damaged"),
-    ],
-)
-def test_lines_that_stand_for_no_event(line: str, match: str):
-    with pytest.raises(InputError, match=match):
-        event_from_plain(json.loads(line))
-
-
-def test_events_that_do_not_follow_one_another():
-    state, events = frozen(delta=0.5, patience=1)
-    state = run(state, 12, lambda item, what: 0.45, events)
-    assert replay_events(events) == state
-    place = next(index for index, event in enumerate(events) if isinstance(event, Frozen))
-    flip = next(index for index, event in enumerate(events) if isinstance(event, Flipped))
-    wrong = replace(events[flip], policy="something else")  # type: ignore[type-var]
-    for damaged, match in [
-        ([], "found none"),
-        (events[1:], "begin with 'opened', found 'unit'"),
-        ([events[0], *events], "a second 'opened'"),
-        ([events[0], *events[2:]], "expected episode 1, found 2"),
-        ([*events[: place + 1], *events[place + 2 :]], "expected episode 2, found 3"),
-        ([*events[:place], *events[place + 1 :]], "it is not open"),
-        ([*events[: flip + 1], events[flip - 1]], "no open challenge '1-dose-2'"),
-    ]:
-        with pytest.raises(InputError, match=match):
-            replay_events(damaged)  # type: ignore[arg-type]
-    for damaged, match in [
-        ([*events[: place + 1], *events[place:]], "challengers cannot be frozen now"),
-        ([*events[: flip + 1], *events[flip:]], "'flip' cannot have happened there"),
-        ([*events[:flip], wrong], "policy: 'something else' is recorded"),
-        (events[:flip], "the events end before 'flip'"),
-    ]:
-        with pytest.raises(InputError, match=match):
-            verify_events(damaged)
-
-
-@pytest.mark.parametrize(
-    ("given", "match"),
-    [
-        ({"delta": 0}, "greater than 0"),
-        ({"delta": 1}, "less than 1"),
-        ({"delta": math.nan}, "'delta' should be .* found nan"),
-        ({"delta": True}, "a number, found True"),
-        ({"delta": "0.05"}, "a number"),
-        ({"first": 0}, "equal to 1"),
-        ({"first": 1.5}, "whole number"),
-        ({"generations": 0}, "equal to 1"),
-        ({"patience": 0.9}, "equal to 1"),
-        ({"patience": math.inf}, "finite"),
-        ({"wider": []}, "1 or more items"),
-        ({"caps": [2, 2.0]}, "different"),
-        ({"caps": [1, 2]}, "the legacy itself"),
-        ({"caps": 2}, "be a list"),
-        ({"caps": [math.nan]}, "number from 1"),
-        ({"levels": "dose"}, "be a list"),
-        ({"mode": "lives"}, "'live', 'approve' or 'shadow'"),
-        ({"upgrades": "no"}, "be true or false"),
-        ({"floor": 1}, "less than 1"),
-        ({"holdback": -0.1}, "equal to 0"),
-        ({"share": 0, "stage": 5}, "greater than 0"),
-        ({"share": 0.5}, "give both"),
-        ({"stage": -1}, "equal to 0"),
-        ({"delay": 1}, "unknown key 'delay'"),
-    ],
-)
-def test_settings_that_cannot_be(given: dict[str, object], match: str):
-    with pytest.raises(SettingError, match=match):
-        GateSettings.of(given)
-
-
-def test_settings_given_in_python_are_checked_like_those_in_a_file():
-    with pytest.raises(SettingError, match="be a list"):
-        GateSettings(levels="dose")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="no level 'dosis'"):
-        open_gate(GateSettings(levels=("dosis",)), ("dose",))
-
-
-def test_settings_and_uncapped_challengers_survive_strict_json():
-    settings = GateSettings(caps=(1.5, math.inf), levels=("dose",), mode="approve", share=0.5, stage=20, holdback=0.1)
-    assert GateSettings.of(json.loads(json.dumps(settings.plain(), allow_nan=False))) == settings
-    state, events = frozen(propose("dose", math.inf), delta=0.5, patience=1, caps=[math.inf])
-    state = run(state, 12, lambda item, what: 0.45, events)
-    assert state.at("dose").cap is None  # type: ignore[union-attr]
-    assert replay_events(map(through_json, events)) == state
-    assert [json.loads(json.dumps(event_to_plain(event))) for event in events] == [
-        event_to_plain(through_json(event)) for event in events
-    ]
 
 
 def test_shares_of_nothing():

@@ -261,23 +261,6 @@ def test_what_was_edited_is_refused_with_its_line(what: str, kept: Path) -> None
         assert content(kept) == before
 
 
-def test_a_gate_that_looks_from_time_to_time_names_the_line_too(tmp_path: Path) -> None:
-    def looking() -> Any:
-        return make_gate("published", WORLD, WORLD.legacy("uniform"), HOSTS["greedy"](), {"stride": 10}, 1)
-
-    run_in_folder(tmp_path, looking(), 30)
-    path = tmp_path / "events.jsonl"
-    lines = path.read_text().splitlines()
-    unit = json.loads(lines[5])
-    path.write_text("\n".join([*lines[:5], json.dumps({**unit, "reward": 0.9}), *lines[6:]]) + "\n")
-    with pytest.raises(PolicyError, match=r"events.jsonl: line 6 .*'unit', reward: 0\.9 is recorded"):
-        run_in_folder(tmp_path, looking(), 30)
-    invented = {"kind": "restarted", "episode": 30, "since": 31, "why": "so"}
-    path.write_text("\n".join([*lines, json.dumps(invented)]) + "\n")
-    with pytest.raises(PolicyError, match=r"line 32 .*'restarted' does not come about"):
-        run_in_folder(tmp_path, looking(), 30)
-
-
 def test_differences_are_named_where_they_are() -> None:
     one = ChallengeCertified("1-inner-2", "inner", 40, 20, 0.25)
     assert describe_difference(one, replace(one, units=21)) == "'certified', units: 20 is recorded, and 21 comes out"

@@ -21,15 +21,12 @@ from aegis.engine import (
     THREAD_VARIABLES,
     Local,
     ProcessPool,
-    engine_for_function,
     limit_blas_threads,
-    map_in_order,
     map_parts,
     processes,
     usable_cores,
-    warm_engine,
 )
-from aegis.errors import ModelError, SettingError
+from aegis.errors import ModelError
 
 
 @pytest.fixture
@@ -63,13 +60,6 @@ def test_loaded_libraries_have_one_thread() -> None:
     assert {pool["num_threads"] for pool in threadpoolctl.threadpool_info()} <= {1}
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_in_order(workers: int) -> None:
-    # The first part takes longest, so that with several workers it ends last.
-    parts = [60_000, 3, 2, 1, 0]
-    assert list(map_parts(math.factorial, parts, workers)) == [math.factorial(part) for part in parts]
-
-
 def test_several_workers_are_other_processes_with_one_thread() -> None:
     found = list(map_parts(eval, ["__import__('os').getpid()", "__import__('os').environ['OPENBLAS_NUM_THREADS']"], 2))
     assert found[0] != os.getpid() and found[1] == "1"
@@ -86,12 +76,6 @@ def test_what_a_part_raises_is_raised_at_its_turn(workers: int) -> None:
 def test_a_worker_that_dies_is_a_clear_error() -> None:
     with pytest.raises(ModelError, match="a worker process died"):
         list(map_parts(os._exit, [3, 3], 2))
-
-
-@pytest.mark.parametrize("workers", [0, -1, 1.5, True])
-def test_a_wrong_number_of_workers_is_refused_at_once(workers: int) -> None:
-    with pytest.raises(SettingError, match="'workers' is a whole number from 1"):
-        map_parts(math.sqrt, [1.0], workers)
 
 
 LONG = "__import__('time').sleep(60)"
@@ -185,24 +169,3 @@ def test_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     for text, cores in (("max 100000", 4), ("150000 100000", 2), ("10000 100000", 1), ("900000 100000", 4), ("what", 4)):
         (tmp_path / "cpu.max").write_text(text + "\n")
         assert usable_cores() == cores
-
-
-def test_processes_on_standby_do_the_work_and_end() -> None:
-    with warm_engine(Local(2), "aegis.problem") as engine:
-        assert isinstance(engine, Local)
-        assert list(map_in_order(engine, math.factorial, range(5))) == [1, 1, 2, 6, 24]
-        assert list(map_in_order(engine, math.factorial, range(3))) == [1, 1, 2]  # they were taken; others are started
-    assert not multiprocessing.active_children()
-    with warm_engine(Local(2), "no.such.module") as engine:  # what is wrong with a module is found out by whoever needs it
-        assert list(map_in_order(engine, math.factorial, range(4))) == [1, 1, 2, 6]
-    with warm_engine(Local(2), "aegis.problem"):
-        pass  # nothing came of it
-    assert not multiprocessing.active_children()
-    with warm_engine(IN_PROCESS, "aegis.problem") as engine:
-        assert engine is IN_PROCESS
-
-
-def test_what_cannot_be_sent_stays_here() -> None:
-    assert engine_for_function(Local(2), math.factorial) == Local(2)
-    assert engine_for_function(Local(2), lambda part: part) == IN_PROCESS
-    assert engine_for_function(IN_PROCESS, lambda part: part) == IN_PROCESS
