@@ -109,6 +109,15 @@ def test_who_is_interrupted_gets_what_is_there() -> None:
         assert crew.finished() == [(1, 6), (2, 7)]
 
 
+def test_after_a_part_that_failed_the_others_are_there() -> None:
+    with ProcessPool(eval, ["1 / 0", "6"], 1) as crew:
+        with pytest.raises(ZeroDivisionError):
+            next(iter(crew))
+        while not crew.finished():
+            time.sleep(0.05)
+        assert crew.finished() == [(1, 6)]
+
+
 def test_results_that_come_together_are_all_given() -> None:
     with ProcessPool(eval, ["1", "2", "3", "4"], 2) as crew:
         results = iter(crew)

@@ -128,11 +128,10 @@ class FuturePool(WorkerPool[Part, Result], ABC):
 
     def finished(self) -> list[tuple[int, Result]]:
         """Return the results that are done, without waiting, and the one that the caller handles."""
-        results = super().finished()
-        for future, place in self._going.items():
+        results = []
+        for place, future in (*self._current, *((place, future) for future, place in self._going.items() if future.done())):
             with contextlib.suppress(Exception):  # a part that failed has no result
-                if future.done():
-                    results.append((place, self.result(future)))
+                results.append((place, self.result(future)))
         return results
 
     def _hand_out(self) -> None:
