@@ -33,6 +33,7 @@ from aegis.handover import (
     is_decision,
     replay_events,
     step,
+    verify_events,
 )
 from aegis.handover.events import EVENT_KINDS, ModeChanged
 from aegis.handover.gate import MODE_ACTIONS, Interruption
@@ -285,7 +286,7 @@ def live(seed: int, doings: int = 30) -> Life:
 @given(seed=st.integers(0, 2**32))
 def test_budget_counts_control_and_events_agree_whatever_happens(seed: int):
     life = live(seed)
-    assert replay_events(life.events) == life.state
+    assert replay_events(life.events) == verify_events(life.events) == life.state
     kinds = [type(event) for event in life.events]
     assert kinds[0] is GateOpened
     assert kinds.count(UnitCounted) == life.state.episode
@@ -294,6 +295,7 @@ def test_budget_counts_control_and_events_agree_whatever_happens(seed: int):
 
 def test_such_lives_see_everything_that_can_happen_to_a_gate():
     lives = [live(seed) for seed in range(16)]
+    assert all(verify_events(life.events) == life.state for life in lives)
     events = [event for life in lives for event in life.events]
     assert {event.kind for event in events} >= {*EVENT_KINDS} - {"alarm"}
     flips = [event for event in events if isinstance(event, Flipped)]

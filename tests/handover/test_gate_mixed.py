@@ -53,10 +53,10 @@ def test_other_arms_are_drawn_beforehand_and_are_simply_left_out() -> None:
 )
 def test_nobody_leaves_out_an_episode_afterwards(settings: dict[str, object], arm: str) -> None:
     before = handed_over(**settings)
-    with pytest.raises(InputError, match=f"left to '{arm}', which takes a '.*cannot have been"):
+    with pytest.raises(InputError, match=f"cannot have been left to '{arm}': that takes a '"):
         step(before, UnitCounted(before.episode + 1, 0.1, arm))
     state, _ = frozen(holdback=0.1, share=0.5, stage=100)  # nothing is handed over yet: it is all the legacy's
-    with pytest.raises(InputError, match=f"episode 2 is said to have been left to '{arm}'"):
+    with pytest.raises(InputError, match=f"episode 2 cannot have been left to '{arm}'"):
         step(state, UnitCounted(2, 0.1, arm))
 
 

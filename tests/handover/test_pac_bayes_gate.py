@@ -263,4 +263,3 @@ def test_bad_settings_of_the_pac_bayes_gate_are_refused(settings, says):
 
 def test_it_is_a_certificate_and_says_why():
     assert PacBayesGate.certificate
-    assert "prior fixed before the units" in PacBayesGate.label

@@ -268,7 +268,7 @@ def test_a_run_with_pauses_is_replayed_restored_and_told_from_an_edited_one(tmp_
     path = tmp_path / "run" / "events.jsonl"
     assert replay_events(read_events(path)) == first.state and first.state.paused
     again = gate(plant, seed=2)
-    run_in_folder(tmp_path / "run", again, 260, said=[OperatorAction("resume", *ANN, 0)])
+    run_in_folder(tmp_path / "run", again, 260, actions=[OperatorAction("resume", *ANN, 0)])
     assert again.state.paused is None and again.events[: len(first.events)] == first.events
     lines = path.read_bytes().splitlines(keepends=True)
     stop = next(place for place, line in enumerate(lines) if b'"kind": "paused"' in line)

@@ -2,7 +2,7 @@
 
 from aegis.agents.agent import AGENTS, Agent
 from aegis.agents.candidate_kinds import CANDIDATES, CandidateSettings, make_candidate, uniform_legacy
-from aegis.agents.execution import ManySeeds, RunResult, lockstep_episodes, run, run_in_lockstep, run_to
+from aegis.agents.execution import ManySeeds, lockstep_episodes, run, run_in_lockstep, run_to
 from aegis.agents.learning import Learned, learn
 from aegis.agents.model_fit import FittedModels, fit_mechanisms
 from aegis.agents.online_run import Online, make_online, prior_scalings
@@ -11,6 +11,7 @@ from aegis.agents.run_checkpoint import (
     PROBLEM_FILE,
     SETTINGS_FILE,
     SUMMARY_FILE,
+    RunResult,
     checkpoint_episode,
     claim_folder,
     identity_digest,

@@ -16,12 +16,32 @@ PRIOR_EPISODES = 20
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What learns and acts: `model` x `commit` x `rule`; `rule_settings` are the rule's parameters.
+    """An agent as a row of data: `model` x `commit` x `rule`.
 
-    outer_rule: a rule for all levels but the innermost, with its own `outer_settings`; without one `rule` acts everywhere.
-    standardise: whether inputs and targets are put in units of their spread in a short log of the legacy; None means yes for
-    random features, whose length-scales are in those units. integration: how it plans through unknown contexts; None means that
-    the number of levels decides (`aegis.planning.default_integration`).
+    Parameters
+    ----------
+    name
+        Its name.
+    model
+        The model of the mechanisms.
+    commit
+        When actions are fixed, a name of `aegis.planning.COMMITS`.
+    rule, rule_settings
+        The rule that chooses actions, a name of `aegis.planning.RULES`, and its parameters.
+    outer_rule, outer_settings
+        A rule for all levels but the innermost, with its parameters; without one `rule` acts everywhere.
+    integration
+        How it plans through unknown contexts; None lets the number of levels decide (`aegis.planning.default_integration`).
+    standardise
+        Whether inputs and targets are put in units of their spread in a short log of the legacy; None means yes for random
+        features, whose length-scales are in those units.
+    about
+        A description in a few words.
+
+    Raises
+    ------
+    SettingError
+        If a rule, a commit shape or a parameter of a rule does not exist.
     """
 
     name: str
@@ -52,11 +72,11 @@ class Agent:
     def with_particles(self, particles: int) -> Agent:
         """Return the agent with so many beliefs drawn per episode, by whichever of its rules draws some."""
         rules = {"rule_settings": self.rule, "outer_settings": self.outer_rule}
-        given = [key for key, rule in rules.items() if rule is not None and "particles" in _settings_of(rule)]
-        if not given:
+        keys = [key for key, rule in rules.items() if rule is not None and "particles" in _settings_of(rule)]
+        if not keys:
             names = " and ".join(f"'{rule}'" for rule in rules.values() if rule is not None)
             raise SettingError(f"agent '{self.name}' draws no particles: its rule {names} has no such setting; leave them out")
-        changed: dict[str, Any] = {key: {**getattr(self, key), "particles": particles} for key in given}
+        changed: dict[str, Any] = {key: {**getattr(self, key), "particles": particles} for key in keys}
         return replace(self, **changed)
 
     def make_rule(self) -> Rule:

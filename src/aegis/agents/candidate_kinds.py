@@ -20,12 +20,31 @@ from aegis.rng import stream
 
 @dataclass(frozen=True, slots=True)
 class CandidateSettings:
-    """What kind of candidate is made. cap: W of a capped one. particles: draws of a planned one. seed: of its draws.
+    """The kind of candidate policy that `learn` makes.
 
-    kind: 'greedy' plans with the posterior mean; 'planned' is a mixture of frozen posterior draws, one of which acts in each
-    episode; 'capped' raises no action's probability more than W times; 'stepped' leaves a share 1 - step of the decisions to the
-    incumbent and is greedy in the others. On logs of the five worlds greedy earns as much as the
-    mixture or a little more and is many times cheaper to ask, so that it is the default.
+    Parameters
+    ----------
+    kind
+        'greedy' plans with the posterior mean. 'planned' is a mixture of posterior draws, one of which acts in each episode.
+        'capped' raises no action's probability more than `cap` times. 'stepped' leaves a share 1 - step of the decisions to the
+        incumbent and is greedy in the others.
+    cap
+        W of a capped candidate.
+    particles, seed
+        Number of draws of a planned candidate, and their seed.
+    integration
+        How it plans through unknown contexts; None lets the number of levels decide.
+    step
+        The share of decisions that a stepped candidate takes over.
+
+    Raises
+    ------
+    SettingError
+        If a value is not allowed.
+
+    Notes
+    -----
+    On logs of the five worlds a greedy candidate earns as much as a planned one or a little more, and costs far less to ask.
     """
 
     kind: str = "greedy"
@@ -70,13 +89,13 @@ def acting_legacy(problem: Problem, scope: Scope) -> Policy:
 
 def plannable_levels(problem: Problem, scope: Scope) -> Scope:
     """Return the levels of a scope below which every level is in the scope or has a legacy known in every state."""
-    found: list[str] = []
+    plannable: list[str] = []
     for name in reversed(problem.names):
         if name in scope:
-            found.append(name)
+            plannable.append(name)
         elif not _legacy_is_uniform(problem, name):
             break
-    return Scope(found)
+    return Scope(plannable)
 
 
 def uniform_legacy(problem: Problem) -> Legacy:

@@ -9,7 +9,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -20,7 +20,7 @@ from aegis.agents.run_checkpoint import (
     LOG_FILE,
     PARTS_FOLDER,
     SUMMARY_FILE,
-    RunState,
+    RunResult,
     check_parts,
     claim_folder,
     identity_digest,
@@ -32,7 +32,7 @@ from aegis.agents.run_checkpoint import (
 from aegis.errors import SettingError
 from aegis.files import folder_lock, json_digest, write_text
 from aegis.logs import Source, log_digest, to_table, write_log
-from aegis.mechanisms import Belief, StackedBelief
+from aegis.mechanisms import StackedBelief
 from aegis.planning import PlannedRuns, default_integration
 from aegis.problem import Array, Batch, Policy, Problem, concat, dump_problem
 from aegis.version import __version__
@@ -44,20 +44,30 @@ PART_MARK = 5  # a part may be saved unfinished after every so many episodes ...
 SAVE_AFTER = 20.0  # ... if nothing was saved for so many seconds
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What came of a run: nested-mean reward and summed reward per episode `[K]`, and the final belief."""
-
-    means: Array
-    sums: Array
-    belief: Belief
-
-
 def run(online: Online, episodes: int, progress: Progress | None = None) -> RunResult:
-    """Run in memory; `progress(done, mean reward)` is called after each episode."""
+    """Run an agent on its plant, in memory.
+
+    Parameters
+    ----------
+    online
+        The run, from `make_online`.
+    episodes
+        Number of episodes.
+    progress
+        Called with the episodes done and the mean reward of the last one, after each episode.
+
+    Returns
+    -------
+    RunResult
+        Rewards of each episode and the final belief.
+
+    Raises
+    ------
+    SettingError
+        If `episodes` is not a whole number from 1.
+    """
     last = whole_number("episodes", episodes)
-    state = _advance(online, RunState(0, online.prior(), np.empty(0), np.empty(0)), last, progress)
-    return RunResult(state.means, state.sums, state.belief)
+    return _advance(online, RunResult.start(online.prior()), last, progress)
 
 
 def run_to(
@@ -70,13 +80,35 @@ def run_to(
     progress: Progress | None = None,
     save_after: float = SAVE_AFTER,
 ) -> RunResult:
-    """Run with everything kept in `folder`, going on where an earlier, interrupted run of the same settings stopped.
+    """Run an agent on its plant and keep the run in a folder; an interrupted run of the same settings goes on.
 
-    settings: plain data about the run that is stored and compared on resuming; everything that decides its results (plant,
-    legacy, agent, scalings, scope, seed, number of episodes; see `identity`) is added to it. problem: how the log is written, if
-    other than the plant's own problem. chunk: episodes in a part of the log. save_after: seconds after which what there is of a
-    part is saved; it does not change what the run writes in the end. Raises OutputError if the folder holds a run with other
-    settings or if another process is writing into it, InputError if files of the run are damaged or missing.
+    Parameters
+    ----------
+    folder
+        The folder of the run.
+    online, episodes, progress
+        As of `run`.
+    settings
+        Plain data about the run, stored and compared on resuming. Everything that decides the results (plant, legacy, agent,
+        scalings, scope, seed, number of episodes) is added to it.
+    problem
+        How the log is written, if other than the plant's own problem.
+    chunk
+        Episodes in a part of the log.
+    save_after
+        Seconds after which an unfinished part is saved. It does not change the final files.
+
+    Returns
+    -------
+    RunResult
+        Rewards of each episode and the final belief.
+
+    Raises
+    ------
+    OutputError
+        If the folder holds a run with other settings, or another process writes into it.
+    InputError
+        If files of the run are damaged or missing.
     """
     place, last, step = Path(folder), whole_number("episodes", episodes), whole_number("chunk", chunk)
     logged = online.plant.problem if problem is None else problem
@@ -96,30 +128,30 @@ def run_to(
             }
             write_text(place / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
         shutil.rmtree(place / PARTS_FOLDER, ignore_errors=True)
-    return RunResult(state.means, state.sums, state.belief)
+    return state
 
 
 def _continue_run(
     place: Path,
     online: Online,
-    state: RunState,
+    state: RunResult,
     last: int,
     chunk: int,
     logged: Problem,
     progress: Progress | None,
     save_after: float,
-) -> RunState:
+) -> RunResult:
     """Run to the end, part by part, and join the parts."""
     saved = time.monotonic()
     while state.done < last:
         first = state.done - state.done % chunk
         stop = min(first + chunk, last)
-        kept = _read_part_start(part_path(place, first), state.done - first, logged)
+        beginning = _read_part_start(part_path(place, first), state.done - first, logged)
         batches: list[Batch] = []
         while state.done < stop:
             state = _advance(online, state, min(state.done - state.done % PART_MARK + PART_MARK, stop), progress, batches)
             if state.done == stop or time.monotonic() - saved >= save_after:
-                write_log(_join_part(kept, concat(batches), logged), logged, part_path(place, first))
+                write_log(_join_part(beginning, concat(batches), logged), logged, part_path(place, first))
                 save_checkpoint(place, state)
                 saved = time.monotonic()
     parts = [part_path(place, first) for first in range(0, last, chunk)]
@@ -132,14 +164,14 @@ def _read_part_start(path: Path, episodes: int, logged: Problem) -> Batch | None
     return None if episodes == 0 else Source([path], logged).read().take_episodes(np.arange(episodes))
 
 
-def _join_part(kept: Batch | None, new: Batch, logged: Problem) -> Batch:
+def _join_part(beginning: Batch | None, new: Batch, logged: Problem) -> Batch:
     """Return a part: what was kept of it, as it was read, and the new episodes as they would be read."""
-    return new if kept is None else concat([kept, Source(to_table(new, logged), logged).read()])
+    return new if beginning is None else concat([beginning, Source(to_table(new, logged), logged).read()])
 
 
 def _advance(
-    online: Online, state: RunState, last: int, progress: Progress | None, batches: list[Batch] | None = None
-) -> RunState:
+    online: Online, state: RunResult, last: int, progress: Progress | None, batches: list[Batch] | None = None
+) -> RunResult:
     """Run up to episode `last`; the episodes' data is appended to `batches` if given."""
     current, means, sums = state.belief, list(state.means), list(state.sums)
     for batch, belief in online.steps(state.belief, state.done, last):
@@ -151,11 +183,11 @@ def _advance(
             batches.append(batch)
         if progress is not None:
             progress(len(means), means[-1])
-    return RunState(last, current, np.array(means), np.array(sums))
+    return RunResult(np.array(means), np.array(sums), current)
 
 
 def _settings(online: Online, episodes: int, settings: dict[str, Any], chunk: int, logged: Problem) -> dict[str, Any]:
-    found = {
+    described = {
         **settings,
         "agent": asdict(online.agent),
         "integration": asdict(online.agent.integration or default_integration(online.plant.problem)),
@@ -172,7 +204,7 @@ def _settings(online: Online, episodes: int, settings: dict[str, Any], chunk: in
         "version": __version__,
     }
     try:
-        plain: dict[str, Any] = json.loads(json.dumps(found))
+        plain: dict[str, Any] = json.loads(json.dumps(described))
     except (TypeError, ValueError) as error:
         raise SettingError(f"the settings of a run are plain data (numbers, texts, lists, mappings): {error}") from error
     return plain
@@ -209,8 +241,8 @@ def run_in_lockstep(onlines: Sequence[Online], episodes: int) -> list[RunResult]
     if beliefs is None or not isinstance(onlines[0].plant, ManySeeds):
         return [run(online, last) for online in onlines]
     means, sums = np.empty((2, last, len(onlines)))
-    for episode, (batch, found) in enumerate(lockstep_episodes(onlines, beliefs, 0, last)):
-        beliefs = found
+    for episode, (batch, after) in enumerate(lockstep_episodes(onlines, beliefs, 0, last)):
+        beliefs = after
         reward: Array = batch.reward if batch.reward is not None else np.empty(0)
         means[episode], sums[episode] = batch.episode_means(reward), batch.episode_sums(reward)
     own = zip(means.T.copy(), sums.T.copy(), beliefs.beliefs(), strict=True)

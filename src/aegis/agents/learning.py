@@ -31,9 +31,18 @@ PLUG_IN_NOTE = "plug-in estimate from the data that was learned from: not a cert
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A candidate, what it was made from, and a record (plain data) that goes into its folder.
+    """A learned candidate.
 
-    plug_in: the model's own opinion of the candidate's value on the prior side, in logged units; not a certificate.
+    Parameters
+    ----------
+    policy, scope
+        The candidate policy, and the levels at which it acts.
+    split, fitted
+        The split of the log, and the models that were fitted to its prior side.
+    plug_in
+        The model's estimate of the candidate's value on the prior side, in logged units; not a certificate.
+    record
+        Plain data for the folder of the policy.
     """
 
     policy: Policy
@@ -57,12 +66,39 @@ def learn(
     models: Mapping[str, ModelSettings] | None = None,
     report: FitProgress | None = None,
 ) -> Learned:
-    """Fit models to the prior side of a log and return a candidate policy for the levels of `scope` (all if None).
+    """Fit models to the prior side of a log and return a candidate policy.
 
-    split: its complement is left for the certificate. Unless given, a share of the episodes (half if None) is learned from: by
-    hash, or in time if propensities move or follow earlier rewards and the problem names a time. settings: kind of candidate.
-    models: candidates for each mechanism, of which the likeliest is kept. Raises LogError, SettingError, PolicyError or
-    ProblemError; see `fit` and `CandidateSettings`.
+    Parameters
+    ----------
+    source
+        The log.
+    split
+        The part of the log to learn from; the rest is left for the certificate. A number is a share of the episodes, None half of
+        them: by hash, or in time if propensities move or follow earlier rewards and the problem names a time.
+    settings
+        The kind of candidate.
+    scope
+        The levels at which the candidate acts; None for all.
+    models
+        Models to compare for each mechanism; the likeliest is kept.
+    report
+        Called with the pass and the episodes so far.
+
+    Returns
+    -------
+    Learned
+        The candidate, its models and a record of its making.
+
+    Raises
+    ------
+    LogError
+        If the prior side is empty, has no rewards, or a mechanism has no complete row.
+    SettingError
+        If the scope is empty, or the candidate would plan a problem with carry-over.
+    PolicyError
+        If a capped candidate cannot be made from this log.
+    RefusedError
+        If the stated incumbent does not fit a row of the log.
     """
     chosen, problem = settings or CandidateSettings(), source.problem
     controlled = problem.scope(scope)
@@ -110,15 +146,15 @@ def _incumbent_value(
 
 def _placed(source: Source, split: Split | float | None) -> tuple[Split, list[str]]:
     """Return the split to learn with, and what to know where propensities move: nothing learned by hash can be certified."""
-    asked = split if isinstance(split, Split) else Split(fraction=0.5 if split is None else split)
-    if asked.kind == "time" or asked.fraction >= WHOLE:
-        return source.with_cut(asked), []
+    wanted = split if isinstance(split, Split) else Split(fraction=0.5 if split is None else split)
+    if wanted.kind == "time" or wanted.fraction >= WHOLE:
+        return source.with_cut(wanted), []
     moving = next((item for item in _loggers(source) if item.code == PROPENSITIES_MOVE), None)
     if moving is None:
-        return asked, []
+        return wanted, []
     if isinstance(split, Split) or source.problem.time is None:
-        return asked, [f"{moving.message}; {NOT_BY_HASH}: {moving.fix}"]
-    return source.with_cut(Split("time", fraction=asked.fraction)), [
+        return wanted, [f"{moving.message}; {NOT_BY_HASH}: {moving.fix}"]
+    return source.with_cut(Split("time", fraction=wanted.fraction)), [
         f"{moving.message}. The policy was learned with a split in time"
     ]
 
@@ -139,9 +175,9 @@ def _check_log(source: Source, split: Split, scope: Scope, settings: CandidateSe
     if stated_levels(problem):
         for batch in source.batches(side="prior", split=split):
             check_incumbent(problem, batch)
-    found = _loggers(source, split) if capped else []
-    moves = any(item.code == PROPENSITIES_MOVE for item in found)
-    for item in found:
+    findings = _loggers(source, split) if capped else []
+    moves = any(item.code == PROPENSITIES_MOVE for item in findings)
+    for item in findings:
         if item.level in scope:
             known = item.level in stated_levels(problem)
             raise PolicyError(
@@ -197,17 +233,17 @@ def _record(
 
 
 def _warnings(problem: Problem, fitted: FittedModels) -> list[str]:
-    """Return what whoever uses the candidate should know."""
-    found = []
+    """Return warnings for users of the candidate."""
+    warnings = []
     if fitted.episodes < FEW_EPISODES:
-        found.append(
+        warnings.append(
             f"the prior side has {fitted.episodes} episodes only; below {FEW_EPISODES} a policy follows chance more "
             "than the log: "
             "give a longer log, or a larger fraction"
         )
     if problem.carry_over == "within":
-        found.append(
+        warnings.append(
             "carry_over is 'within': the reward models see what a decision earns below itself, not what it does to later "
             "decisions of the episode, so that the policy is short-sighted; a certificate still counts its true value"
         )
-    return found
+    return warnings

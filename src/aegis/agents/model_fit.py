@@ -42,7 +42,7 @@ class EpisodeSample:
     """Every 2^k-th episode of a stream, k as small as the bounds allow: blocks of the stream do not change which they are."""
 
     stride: int = 1
-    seen: int = 0
+    count: int = 0
     parts: list[tuple[npt.NDArray[np.int64], Batch]] = field(default_factory=list)
 
     def watch(self, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -53,14 +53,14 @@ class EpisodeSample:
 
     def add(self, batch: Batch) -> None:
         """Take what the stride says of a batch; double the stride while there is too much."""
-        places = np.arange(self.seen, self.seen + len(batch))
-        self.seen += len(batch)
+        places = np.arange(self.count, self.count + len(batch))
+        self.count += len(batch)
         self._keep(places, batch)
         while self._too_many():
             self.stride *= 2
             parts, self.parts = self.parts, []
-            for kept, part in parts:
-                self._keep(kept, part)
+            for numbers, part in parts:
+                self._keep(numbers, part)
 
     def batch(self) -> Batch:
         """Return the sample as one batch."""
@@ -112,9 +112,9 @@ def fit_mechanisms(
     """Fit the models to the prior side of a log and keep, for each mechanism and level, the likeliest one.
 
     models: candidates by name; by default MODELS and, under the name TUNED, a model whose length-scales are tuned on a sample of
-    the prior side. Polynomials are left out where a regression would have more than MOST_INPUTS inputs. report: told the pass and
-    the episodes so far. Raises LogError if the prior side is empty, if it has no rewards, or if a mechanism never saw a complete
-    row.
+    the prior side. Polynomials are left out where a regression would have more than MOST_INPUTS inputs. report: called with the
+    pass and the episodes so far. Raises LogError if the prior side is empty, if it has no rewards, or if a mechanism never saw a
+    complete row.
     """
     problem, placed = source.problem, source.with_cut(split)
     prior = _PriorSide(source, placed, report)
@@ -173,14 +173,14 @@ class _ModelCandidate:
 def _tuned_candidate(problem: Problem, scope: Scope, scalings: Mapping[str, Scaling], sample: Batch) -> _ModelCandidate:
     """Return the model whose length-scales suit a sample of the prior side best."""
     settings = tune(problem, [sample], TUNABLE, scope, scalings)
-    rewards, found = tune_rewards(problem, [sample], TUNABLE, scalings)
+    rewards, tuned = tune_rewards(problem, [sample], TUNABLE, scalings)
     belief = build_belief(problem, settings, scope, scalings)
-    return _ModelCandidate(TUNED, belief, rewards, _search_charges(settings.tuned), _search_charges(found))
+    return _ModelCandidate(TUNED, belief, rewards, _search_charges(settings.tuned), _search_charges(tuned))
 
 
 def _search_charges(tuned: Mapping[str, Tuned]) -> dict[str, float]:
     """Return what each owes; one without waves is never taken: it is a linear regression that is slow to plan with."""
-    return {name: math.inf if found.linear else found.charge for name, found in tuned.items()}
+    return {name: math.inf if model.linear else model.charge for name, model in tuned.items()}
 
 
 @dataclass(slots=True)
@@ -213,9 +213,9 @@ class _Totals:
         known = np.isfinite(means)
         self.reward += float(means[known].sum())
         self.rewarded += int(known.sum())
-        found = subtree_means(batch)[list(batch.levels)[-1]]
-        self.decisions += found.size
-        self.missing += int(np.isnan(found).sum())
+        rewards = subtree_means(batch)[list(batch.levels)[-1]]
+        self.decisions += rewards.size
+        self.missing += int(np.isnan(rewards).sum())
 
 
 def observed_episode_rewards(batch: Batch) -> Array:
@@ -237,8 +237,8 @@ def _affordable(problem: Problem, scope: Scope, models: Mapping[str, ModelSettin
     widths.append(sum(v.width for level in problem.levels for v in (*level.context, level.actions.variable)))
     if max(widths) <= MOST_INPUTS:
         return dict(models)
-    kept = {name: settings for name, settings in models.items() if settings.features != "polynomial"}
-    return kept or dict(models)
+    affordable = {name: settings for name, settings in models.items() if settings.features != "polynomial"}
+    return affordable or dict(models)
 
 
 def _check_seen(belief: Belief) -> None:

@@ -57,11 +57,30 @@ def _start(seed: int, name: str, part: str) -> _Words:
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """One online run: who learns, on what, where it may act, and from which seed.
+    """One online run of an agent on a plant.
 
-    scope: levels the agent controls; the legacy acts elsewhere and may be left out if the scope is all levels. scalings:
-    standardisation fitted on prior data, if there is any. controlled: the levels at which the agent acts, those of the scope
-    that its commit shape plans.
+    Parameters
+    ----------
+    plant, agent, seed
+        The plant, the agent that learns, and the seed of the run.
+    scope
+        The levels that the agent controls.
+    legacy
+        The policy at the other levels; None if the scope is all levels.
+    scalings
+        Standardisation fitted on prior data, if there is any.
+
+    Attributes
+    ----------
+    controlled
+        The levels at which the agent acts: those of the scope that its commit shape plans.
+    rule
+        The agent's rule with its parameters.
+
+    Raises
+    ------
+    SettingError
+        If the agent controls no level, a legacy is missing or built for another problem, or the problem has carry-over.
     """
 
     plant: Plant
@@ -126,7 +145,29 @@ class Online:
 def make_online(
     plant: Plant, agent: Agent, seed: int, legacy: Policy | None = None, scope: Iterable[str] | None = None
 ) -> Online:
-    """Return the run of an agent on a plant; agents that standardise get `agent.prior_episodes` episodes of the legacy first."""
+    """Return the run of an agent on a plant.
+
+    Agents that standardise get `agent.prior_episodes` episodes of the legacy first.
+
+    Parameters
+    ----------
+    plant, agent, seed
+        The plant, the agent and the seed of the run.
+    legacy
+        The policy at levels that the agent does not control.
+    scope
+        The levels that the agent may control; None for all.
+
+    Returns
+    -------
+    Online
+        The run, before its first episode.
+
+    Raises
+    ------
+    SettingError
+        If the agent needs a legacy, or cannot act on this plant.
+    """
     controlled = plant.problem.scope(scope)
     if agent.prior_episodes == 0:
         return Online(plant, agent, controlled, seed, legacy)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
-import shutil
 import uuid
 import zipfile
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from aegis.errors import AegisError, InputError, OutputError, PolicyError
-from aegis.files import LOCK, atomic_write, folder_lock, is_partial_file, json_digest, write_text
+from aegis.files import LOCK, atomic_write, is_partial_file, json_digest, write_text
 from aegis.logs import log_digest
 from aegis.mechanisms import Belief
 from aegis.policies import policy_digest
@@ -27,8 +26,7 @@ def identity_digest(value: object) -> str:
     """Return a digest of a plant, a policy, a scaling or any other part of a run: equal parts have equal digests.
 
     Storable policies are known by what they would store, dataclasses by their fields, other objects by their pickle. An object
-    that has none of these is equal to nothing, not even to itself: it gets another digest each time, so that a run with it is
-    never taken for one that was made before.
+    that cannot be pickled gets another digest each time: a run with it is never taken for an earlier one.
     """
     return json_digest(_describe(value))
 
@@ -80,13 +78,22 @@ _DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, MemoryError, zipf
 
 
 @dataclass(frozen=True, slots=True)
-class RunState:
-    """How far a run is: episodes done, the belief after them, and nested-mean and summed reward of each, `[done]`."""
+class RunResult:
+    """A run so far: nested-mean reward and summed reward of each episode `[K]`, and the belief after the last one."""
 
-    done: int
-    belief: Belief
     means: Array
     sums: Array
+    belief: Belief
+
+    @classmethod
+    def start(cls, prior: Belief) -> RunResult:
+        """Return a run before its first episode."""
+        return cls(np.empty(0), np.empty(0), prior)
+
+    @property
+    def done(self) -> int:
+        """Return how many episodes are done."""
+        return self.means.size
 
 
 def claim_folder(place: Path, wanted: dict[str, Any], problem: Problem) -> None:
@@ -113,30 +120,30 @@ def claim_folder(place: Path, wanted: dict[str, Any], problem: Problem) -> None:
         save_problem(problem, place / PROBLEM_FILE)
 
 
-def save_checkpoint(place: Path, state: RunState) -> None:
+def save_checkpoint(place: Path, state: RunResult) -> None:
     """Write the checkpoint."""
     arrays: dict[str, Any] = {f"belief/{name}": values for name, values in state.belief.arrays().items()}
     with atomic_write(place / CHECKPOINT_FILE) as aside, aside.open("wb") as file:
         np.savez(file, done=np.array(state.done), means=state.means, sums=state.sums, **arrays)
 
 
-def load_checkpoint(place: Path, prior: Belief) -> RunState:
+def load_checkpoint(place: Path, prior: Belief) -> RunResult:
     """Return the state at the checkpoint, or at the start if there is none; raise InputError if it is damaged."""
     path = place / CHECKPOINT_FILE
     if not path.exists():
-        return RunState(0, prior, np.empty(0), np.empty(0))
+        return RunResult.start(prior)
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
             arrays = {name: saved[name] for name in saved.files}
         belief = {name.removeprefix("belief/"): values for name, values in arrays.items() if name.startswith("belief/")}
-        state = RunState(int(arrays["done"]), prior.with_arrays(belief), arrays["means"], arrays["sums"])
+        done, state = int(arrays["done"]), RunResult(arrays["means"], arrays["sums"], prior.with_arrays(belief))
     except _DAMAGE as error:
         raise InputError(
             f"{path} cannot be read ({str(error) or type(error).__name__}); remove the folder to start again"
         ) from error
-    if state.done < 1 or state.means.shape != (state.done,) or state.sums.shape != (state.done,):
+    if done < 1 or state.means.shape != (done,) or state.sums.shape != (done,):
         raise InputError(
-            f"{path} is damaged: it speaks of {state.done} episodes and has the rewards of {state.means.size}; "
+            f"{path} is damaged: it speaks of {done} episodes and has the rewards of {state.means.size}; "
             "remove the folder to start again"
         )
     return state
@@ -191,21 +198,6 @@ def checkpoint_episode(folder: str | Path) -> int:
         return 0
 
 
-def discard(folder: str | Path) -> None:
-    """Remove a finished run from its folder, so that it can be run again; anything else, or an unfinished run, stays.
-
-    The checkpoint goes first and the settings last: killed in between, the folder holds the beginning of the same run.
-    """
-    place = Path(folder)
-    if not (_ended(place) and (place / SETTINGS_FILE).exists()):
-        return
-    with folder_lock(place):
-        (place / CHECKPOINT_FILE).unlink(missing_ok=True)
-        shutil.rmtree(place / PARTS_FOLDER, ignore_errors=True)
-        for name in (SUMMARY_FILE, LOG_FILE, PROBLEM_FILE, SETTINGS_FILE):
-            (place / name).unlink(missing_ok=True)
-
-
 def _is_unused(place: Path) -> bool:
     """Say whether nothing would be lost if the folder were taken: no file but those with which a run begins."""
     beginnings = {SETTINGS_FILE, PROBLEM_FILE, LOCK} if (place / SETTINGS_FILE).exists() else {LOCK}
@@ -218,10 +210,10 @@ def _is_unused(place: Path) -> bool:
 
 def _differences(path: Path, wanted: dict[str, Any]) -> list[str]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{path} is not readable ({error}); choose another folder") from error
-    if not isinstance(found, dict):
+    if not isinstance(stored, dict):
         raise InputError(f"{path} does not hold the settings of a run; choose another folder")
     # Compared as text, in which nan equals nan.
-    return sorted(key for key in {**found, **wanted} if json_digest(found.get(key)) != json_digest(wanted.get(key)))
+    return sorted(key for key in {**stored, **wanted} if json_digest(stored.get(key)) != json_digest(wanted.get(key)))

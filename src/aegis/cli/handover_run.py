@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class PreparedRun:
 def prepare_run(request: HandoverRequest) -> PreparedRun:
     """Return the run; SettingError or PolicyError for what does not exist or does not fit."""
     from aegis.api import load_plant_or_world
-    from aegis.handover import is_certificate, make_gate
+    from aegis.handover import make_gate
     from aegis.paper import register_gates
 
     register_gates()
@@ -68,7 +69,7 @@ def prepare_run(request: HandoverRequest) -> PreparedRun:
     if world is not None and Path(request.host).is_dir():
         _check_fresh(request, judged, legacy)
     gate = make_gate(request.gate, judged, legacy, host, request.gate_settings, request.seed)
-    return PreparedRun(request=request, gate=gate, legacy=legacy, world=world, certificate=is_certificate(gate))
+    return PreparedRun(request=request, gate=gate, legacy=legacy, world=world, certificate=gate.certificate)
 
 
 def _check_fresh(request: HandoverRequest, plant: Plant, legacy: Policy) -> None:
@@ -95,7 +96,7 @@ def check_setting_names(request: HandoverRequest) -> None:
     gate = GATES.get(request.gate)
     kinds: dict[str, Any] = {"set": ALL_WORLDS.get(request.world), "gate-set": None if gate is None else gate.settings}
     for option, kind in kinds.items():
-        known = [] if kind is None else [part.name for part in fields(kind) if part.init]
+        known = [] if kind is None else list(inspect.signature(kind).parameters)
         for place, where in request.places.items():
             within, _, key = place.partition(" ")
             if known and within == option and key not in (*known, "preset", "shift"):

@@ -54,7 +54,7 @@ from aegis.comparison.unit_series import (
 )
 from aegis.errors import RefusedError
 from aegis.logs import Source, Split
-from aegis.ope import RewardModels, reward_measure, unit_word
+from aegis.ope import RewardModels, reward_measure, unit_word, views_in_pieces
 from aegis.problem import Policy, Scope
 
 MODELLED_METHODS = ("direct method", "doubly robust", "SWITCH")
@@ -206,11 +206,11 @@ def _units(
     weight: PeakFunctions = {"weight": lambda view: largest_weight(view, scope)}
     series = always if modelled is None else {**always, **model_series(scope, measure, modelled, compared.settings.switch)}
     models = RewardModels() if modelled is None else modelled.base
-    views = views_of(problem, policy, models, compared.log.batches(), compared.comparator)
+    views = views_in_pieces(problem, policy, models, compared.log.batches(), compared.comparator)
     units = gather_series(problem, views, series, {**weight, **scopes.peaks()})
     if compared.log.prior is None:
         return units, None
-    views = views_of(problem, policy, models, [compared.log.prior], compared.comparator)
+    views = views_in_pieces(problem, policy, models, [compared.log.prior], compared.comparator)
     return units, gather_series(problem, views, always, weight)
 
 

@@ -22,7 +22,6 @@ import numpy as np
 
 from aegis.agents import CandidateSettings, fit_mechanisms, make_candidate
 from aegis.certificate import Candidate
-<<<<<<< HEAD
 from aegis.comparison.bounds import (
     BoundCase,
     BoundCollection,
@@ -30,32 +29,12 @@ from aegis.comparison.bounds import (
     WeightLimit,
     add_bound,
     declared_weight_limit,
-=======
-from aegis.comparison.bounds import BoundCase, BoundCollection, ScaledBound, WeightLimit, declared_weight_limit, with_unmet
-from aegis.comparison.comparison import ComparisonSettings
-from aegis.comparison.unit_series import CertifiedLog, gather_series, largest_weight, particle_series
-from aegis.evidence import (
-    BoundOrigin,
-    PublishedBound,
-    Temperature,
-    closed_form_lam,
-    largest_observed,
-    matching_bet,
-    published_bound,
-    published_estimate,
-    published_gain,
-    sharp_bound,
->>>>>>> less-certificate
 )
-from aegis.comparison.unit_series import CertifiedLog, ComparedCandidate, gather_series, largest_weight, particle_series, views_of
+from aegis.comparison.unit_series import CertifiedLog, ComparedCandidate, gather_series, largest_weight, particle_series
 from aegis.evidence import BoundOrigin
 from aegis.logs import Split
 from aegis.mechanisms import MODELS, Belief
-<<<<<<< HEAD
-from aegis.ope import RewardModels, plain_values
-=======
-from aegis.ope import Measure, RewardModels, plain_values, views_in_pieces
->>>>>>> less-certificate
+from aegis.ope import RewardModels, plain_values, views_in_pieces
 from aegis.policies import Hybrid
 from aegis.problem import Policy, Scope
 
@@ -122,13 +101,8 @@ def split_posterior(compared: ComparedCandidate, learned: LearnedPosterior) -> P
     problem, scope, policy = compared.problem, compared.scope, learned.policy
     series = {"particles": particle_series(scope, compared.measure)["particles"]}
     peaks = {"weight": lambda view: largest_weight(view, scope)}
-<<<<<<< HEAD
-    units = gather_series(problem, views_of(problem, policy, RewardModels(), compared.log.batches()), series, peaks)
+    units = gather_series(problem, views_in_pieces(problem, policy, RewardModels(), compared.log.batches()), series, peaks)
     limit = declared_weight_limit(problem, Candidate(policy), scope, compared.settings.largest_weight)
-=======
-    units = gather_series(problem, views_in_pieces(problem, policy, RewardModels(), log.batches()), series, peaks)
-    limit = declared_weight_limit(problem, Candidate(policy), scope, settings.largest_weight).against(units.peaks["weight"])
->>>>>>> less-certificate
     return PublishedPosterior(
         name="PRISM, posterior Q",
         values=units["particles"],
@@ -160,27 +134,16 @@ def adaptive_posterior(compared: ComparedCandidate, incumbent: Candidate) -> Pub
     everywhere = Scope(problem.names)
     series = {"value": lambda view: plain_values(view, everywhere, measure)}
     peaks = {"weight": lambda view: largest_weight(view, everywhere)}
-<<<<<<< HEAD
-    units = gather_series(problem, views_of(problem, hybrid.policy, RewardModels(), log.batches()), series, peaks)
-    # Units split by a hash lie before and after each other: under a policy that changed, what was learned from or fitted on
-=======
     units = gather_series(problem, views_in_pieces(problem, hybrid.policy, RewardModels(), log.batches()), series, peaks)
-    # Units told apart by a hash lie before and after each other: under a policy that changed, what was learned from or fitted on
->>>>>>> less-certificate
+    # Units split by a hash lie before and after each other: under a policy that changed, what was learned from or fitted on
     # some of them is not independent of the others. Only a split in time keeps the past apart.
     timed = not isinstance(log.split, Split) or log.split.kind == "time"
     prior = None
     if log.prior is not None and timed:
-<<<<<<< HEAD
-        views = views_of(problem, hybrid.policy, RewardModels(), [log.prior])
+        views = views_in_pieces(problem, hybrid.policy, RewardModels(), [log.prior])
         prior = gather_series(problem, views, series, {})["value"][:, None]
     limit = declared_weight_limit(problem, hybrid, everywhere, compared.settings.largest_weight)
     independent = timed or compared.fresh or not (candidate.record or incumbent.record)
-=======
-        prior = gather_series(problem, views_in_pieces(problem, hybrid.policy, RewardModels(), [log.prior]), series, {})["value"][
-            :, None
-        ]
->>>>>>> less-certificate
     return PublishedPosterior(
         name="PRISM, adaptive",
         values=units["value"][:, None],

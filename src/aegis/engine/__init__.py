@@ -7,9 +7,9 @@ from aegis.engine.engines import (
     Dask,
     Engine,
     Local,
-    WorkerPool,
     engine_for_function,
     map_in_order,
+    map_parts,
     parse_engine,
     pickle_by_value,
     warm_engine,
@@ -17,9 +17,9 @@ from aegis.engine.engines import (
 from aegis.engine.processes import (
     THREAD_VARIABLES,
     ProcessPool,
+    WorkerPool,
     exit_with_parent,
     limit_blas_threads,
-    map_parts,
     release_memory,
     usable_cores,
 )

@@ -6,34 +6,28 @@ import functools
 import logging
 import pickle
 import platform
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
-from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from aegis.engine.processes import limit_blas_threads
+from aegis.engine.processes import FuturePool, Part, Result, limit_blas_threads
 from aegis.errors import ModelError, SettingError
 
-Part = TypeVar("Part")
-Result = TypeVar("Result")
-
-QUEUED_PER_WORKER = 2  # parts that wait at each worker, so that it never is idle
 SCHEDULER_TIMEOUT = "10s"  # a scheduler that does not answer by then is not there
 VERSIONED_PACKAGES = ("numpy", "scipy", "pyarrow")  # what decides the last bit of a result, beside this package
 ALLOWED_FAILURES = 5  # workers that may die at one part before it is given up
 
 
-class DaskPool(Generic[Part, Result]):
+class DaskPool(FuturePool[Part, Result]):
     """Does parts on a cluster. Use it in `with`: the cluster of this job, or the connection to one that is there, ends too."""
 
     def __init__(self, fn: Callable[[Part], Result], parts: Iterable[Part], address: str | None, workers: int) -> None:
-        self._fn, self._parts = fn, enumerate(parts)
+        super().__init__(fn, parts)
         self._packed = b""
-        self._address, self._workers = address, workers
+        self._address, self._count = address, workers
         self._cluster: Any = None
         self._client: Any = None
-        self._going: dict[Any, int] = {}  # futures with the places of their parts
-        self._given: list[tuple[int, Result]] = []  # what is in the caller's hands
+        self._coming: Any = None
 
     def __enter__(self) -> DaskPool[Part, Result]:
         distributed = _distributed()
@@ -43,7 +37,7 @@ class DaskPool(Generic[Part, Result]):
 
                 with dask.config.set({"distributed.scheduler.allowed-failures": ALLOWED_FAILURES}):
                     self._cluster = distributed.LocalCluster(
-                        n_workers=self._workers,
+                        n_workers=self._count,
                         threads_per_worker=1,
                         processes=True,
                         dashboard_address=None,
@@ -51,19 +45,20 @@ class DaskPool(Generic[Part, Result]):
                     )
             self._packed = _packed(self._fn)
             self._client = distributed.Client(self._address or self._cluster, timeout=SCHEDULER_TIMEOUT, set_as_default=False)
+            self._coming = distributed.as_completed(loop=self._client.loop)
             self._check()
         except (OSError, TimeoutError) as error:
-            self.__exit__(None, None, None)
+            self._stop()
             raise SettingError(
                 f"no Dask scheduler answers at {self._address or 'this machine'} ({error}): start one with 'dask scheduler' and "
                 "'dask worker', or use --engine local"
             ) from error
         except BaseException:
-            self.__exit__(None, None, None)
+            self._stop()
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def _stop(self) -> None:
         if self._client is not None:
             if self._going:
                 self._client.cancel(list(self._going))
@@ -73,42 +68,25 @@ class DaskPool(Generic[Part, Result]):
         self._client = self._cluster = None
         self._going.clear()
 
-    def __iter__(self) -> Iterator[tuple[int, Result]]:
-        """Yield place and result of each part as soon as it is there; what `fn` raised is raised when it is known."""
-        distributed = _distributed()
-        coming = distributed.as_completed(loop=self._client.loop)
-        self._hand_out(coming)
-        while self._going:
-            future = next(coming)
-            place = self._going[future]
-            self._given = [(place, self._result(future))]
-            del self._going[future]
-            self._hand_out(coming)
-            yield self._given[0]
-            self._given = []
+    @property
+    def _workers(self) -> int:
+        return max(self._count, len(self._client.scheduler_info()["workers"]))
 
-    def finished(self) -> list[tuple[int, Result]]:
-        """Return the results that are there without waiting, and the one last given."""
-        done = [(place, future) for future, place in self._going.items() if future.status == "finished"]
-        return [*self._given, *((place, self._result(future)) for place, future in done)]
+    def _submit(self, part: Part) -> Any:
+        future = self._client.submit(_alone, self._packed, part, pure=False)
+        self._coming.add(future)
+        return future
 
-    def _hand_out(self, coming: Any) -> None:
-        most = QUEUED_PER_WORKER * max(self._workers, len(self._client.scheduler_info()["workers"]))
-        while len(self._going) < most:
-            following = next(self._parts, None)
-            if following is None:
-                return
-            place, part = following
-            future = self._client.submit(_alone, self._packed, part, pure=False)
-            self._going[future] = place
-            coming.add(future)
+    def _first_done(self) -> Any:
+        return next(self._coming)
 
-    def _result(self, future: Any) -> Result:
+    def result(self, outcome: Any) -> Result:
+        """Return the result of a part; ModelError if too many workers died at it."""
         from distributed import KilledWorker
 
         try:
-            found: Result = future.result()
-            return found
+            result: Result = outcome.result()
+            return result
         except KilledWorker as error:
             raise ModelError(
                 f"{ALLOWED_FAILURES} workers of the cluster died at one part, perhaps for lack of memory: give them more"
@@ -123,8 +101,8 @@ class DaskPool(Generic[Part, Result]):
                 f"the Dask scheduler at {self._address or 'this machine'} has no workers: start some with 'dask worker'"
             ) from error
         own = library_versions()
-        for worker, found in self._client.run(library_versions).items():
-            differ = [f"{name} {found.get(name)} (here {has})" for name, has in own.items() if found.get(name) != has]
+        for worker, versions in self._client.run(library_versions).items():
+            differ = [f"{name} {versions.get(name)} (here {has})" for name, has in own.items() if versions.get(name) != has]
             if differ:
                 raise SettingError(
                     f"the Dask worker {worker} has {', '.join(differ)}: results could differ; install the same there"
@@ -135,28 +113,28 @@ def library_versions() -> dict[str, str]:
     """Return the versions in this process of what decides the last bit of a result."""
     from aegis.version import __version__
 
-    found = {"python": ".".join(platform.python_version_tuple()[:2]), "aegis": __version__}
+    versions = {"python": ".".join(platform.python_version_tuple()[:2]), "aegis": __version__}
     for name in VERSIONED_PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "none"
-    return found
+            versions[name] = "none"
+    return versions
 
 
 def _packed(fn: Callable[[Any], Any]) -> bytes:
     from cloudpickle import dumps
 
-    found: bytes = dumps(fn)
-    return found
+    packed: bytes = dumps(fn)
+    return packed
 
 
 @functools.lru_cache(maxsize=2)
 def _unpacked(packed: bytes) -> Callable[[Any], Any]:
     try:
-        found: Callable[[Any], Any] = pickle.loads(packed)
-        return found
-    except Exception as error:  # whatever is missing there
+        fn: Callable[[Any], Any] = pickle.loads(packed)
+        return fn
+    except Exception as error:  # any that a missing package raises
         raise SettingError(
             f"a Dask worker cannot load what it is to do ({type(error).__name__}: {error}): install there what is installed here"
         ) from error

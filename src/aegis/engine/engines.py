@@ -6,30 +6,14 @@ import contextlib
 import pickle
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from aegis.engine.processes import ProcessPool, WarmProcesses, map_parts, usable_cores
-from aegis.errors import AegisError, SettingError
-
-Part = TypeVar("Part")
-Result = TypeVar("Result")
+from aegis.engine.processes import Part, ProcessPool, Result, WarmProcesses, WorkerPool, usable_cores
+from aegis.errors import SettingError
 
 ENGINE_NAMES = "local, dask or dask://host:port"  # how engines are named, for messages
-
-
-class WorkerPool(Protocol):
-    """Does the parts of a job; used in `with`. What is not done at the end of the block is given up."""
-
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
-        """Yield place and result of each part as soon as it is there, in whatever order."""
-        ...
-
-    def finished(self) -> list[tuple[int, Any]]:
-        """Return the results that are there without waiting, and the one last given: for whoever is interrupted."""
-        ...
 
 
 class Engine(Protocol):
@@ -45,8 +29,8 @@ class Engine(Protocol):
         """Say whether other machines may do parts, who may have other files under the same paths."""
         ...
 
-    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[WorkerPool]:
-        """Return who does the parts; `fn` and the parts must be picklable unless one process does it all."""
+    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> WorkerPool[Part, Result]:
+        """Return the pool that does the parts; `fn` and the parts must be picklable unless one process does it all."""
         ...
 
 
@@ -57,14 +41,18 @@ class Local:
     workers: int = 1
     standby: WarmProcesses | None = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        if isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers < 1:
+            raise SettingError(f"'workers' is a whole number from 1, found {self.workers!r}")
+
     @property
     def elsewhere(self) -> bool:
         """Return False; see Engine."""
         return False
 
-    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[WorkerPool]:
-        """Return who does the parts."""
-        return ProcessPool(fn, parts, self.workers, self.standby)
+    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> WorkerPool[Part, Result]:
+        """Return the pool that does the parts."""
+        return WorkerPool(fn, parts) if self.workers == 1 else ProcessPool(fn, parts, self.workers, self.standby)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +67,8 @@ class Dask:
         """Say whether the cluster was there before; see Engine."""
         return self.address is not None
 
-    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[WorkerPool]:
-        """Return who does the parts."""
+    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> WorkerPool[Part, Result]:
+        """Return the pool that does the parts."""
         from aegis.engine.dask_pool import DaskPool
 
         return DaskPool(fn, parts, self.address, self.workers)
@@ -90,51 +78,28 @@ IN_PROCESS = Local(1)  # everything in this process, one part after the other
 
 
 def map_in_order(engine: Engine, fn: Callable[[Part], Result], parts: Iterable[Part]) -> Generator[Result, None, None]:
-    """Yield `fn(part)` for each part, in order, wherever they are done; closing the iterator gives up what is not done yet."""
-    if isinstance(engine, Local):
-        yield from map_parts(fn, parts, engine.workers, engine.standby)
-        return
-    early: dict[int, TaskOutcome] = {}
+    """Yield `fn(part)` for each part, in order, on any engine; the results do not depend on the engine.
+
+    What `fn` raises is raised at its part's turn. Closing the iterator gives up what is not done yet.
+    """
+    early: dict[int, Any] = {}
     turn = 0
-    with engine.team(ErrorCatcher(fn), parts) as team:
-        for place, outcome in team:
-            early[place] = outcome
+    with engine.team(fn, parts) as pool:
+        for place, future in pool.completed():
+            early[place] = future
             while turn in early:
-                yield early.pop(turn).result()
+                yield pool.result(early.pop(turn))
                 turn += 1
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutcome:
-    """What came of a part: a value, or what was raised, which is raised again at its turn."""
-
-    value: Any
-    error: Exception | None = None
-
-    def result(self) -> Any:
-        """Return the value, or raise the error."""
-        if self.error is not None:
-            raise self.error
-        return self.value
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorCatcher:
-    """A function whose errors are told as results: that which comes first in the order of the parts counts."""
-
-    fn: Callable[[Any], Any]
-
-    def __call__(self, part: Any) -> TaskOutcome:
-        """Return what comes of a part."""
-        try:
-            return TaskOutcome(self.fn(part))
-        except AegisError as error:
-            return TaskOutcome(None, error)
+def map_parts(fn: Callable[[Part], Result], parts: Iterable[Part], workers: int = 1) -> Generator[Result, None, None]:
+    """Yield `fn(part)` for each part, in order, on `workers` processes of this machine; see `map_in_order`."""
+    return map_in_order(Local(workers), fn, parts)
 
 
 @contextlib.contextmanager
 def pickle_by_value(engine: Engine, modules: Iterable[str]) -> Iterator[None]:
-    """Let a cluster have modules of the user's own as they are here: workers may have none of that name, or another."""
+    """Send modules of the user's own to a cluster as they are here: workers may lack them or have other versions."""
     if isinstance(engine, Local):
         yield
         return
@@ -165,16 +130,14 @@ def engine_for_function(engine: Engine, fn: Callable[[Any], Any]) -> Engine:
     if isinstance(engine, Local) and engine.workers > 1:
         try:
             pickle.loads(pickle.dumps(fn))
-        except Exception:  # whatever stands in the way
+        except Exception:  # any that pickling raises
             return IN_PROCESS
     return engine
 
 
 def parse_engine(name: str, workers: int | None = None) -> Engine:
     """Return an engine by its name; SettingError if there is none. workers: all usable cores if None."""
-    count = usable_cores() if workers is None else workers
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise SettingError(f"'workers' is a whole number from 1, found {count!r}")
+    count = Local(usable_cores() if workers is None else workers).workers
     if name == "local":
         return Local(count)
     if name == "dask":

@@ -1,7 +1,7 @@
 """Handing control over, level by level, as soon as it is certified: challengers, the gate, its events, the monitor."""
 
 from aegis.handover.challenge import GAIN, VALUE, Challenge, ClaimState, Logs
-from aegis.handover.challenger import Challenger, check_code_files, make_challenger
+from aegis.handover.challenger import Challenger, check_code_files
 from aegis.handover.challenger_archive import (
     ARM_COLUMN,
     NUMBER_COLUMN,
@@ -34,17 +34,17 @@ from aegis.handover.events import (
     event_from_plain,
     event_to_plain,
 )
-from aegis.handover.gate import ACTIONS, NO_RESPONSE, AuditResponse, GateInput, Interruption, ProposedChallenge, is_decision, step
-from aegis.handover.gate_registry import GATES, GateKind, GateRun, is_certificate, make_gate, register_gate
+from aegis.handover.gate import ACTIONS, NO_RESPONSE, AuditResponse, GateInput, ProposedChallenge, is_decision, step
+from aegis.handover.gate_registry import GATES, GateKind, make_gate, register_gate
 from aegis.handover.gate_settings import GateSettings, refuse_interval_actions
-from aegis.handover.gate_state import GateState
+from aegis.handover.gate_state import GateState, apply_event
 from aegis.handover.hosts import HOSTS
 from aegis.handover.hosts.base import Host, Proposal, check_proposals
 from aegis.handover.hosts.causal import LIFT, CausalHost, check_single_level, learn_belief, particle_gains, particle_ratios
 from aegis.handover.hosts.external import ExternalHost
 from aegis.handover.periodic_gate import GateLook, PeriodicGate
-from aegis.handover.plant_runner import Handover
-from aegis.handover.replay import apply_event, open_gate, replay_events
+from aegis.handover.plant_runner import GateRun, Handover
+from aegis.handover.replay import open_gate, replay_events, verify_events
 from aegis.handover.risk_budget import GateCount, challenge_share, without_margins
 from aegis.handover.run_folder import (
     EVENTS_FILE,
@@ -107,7 +107,6 @@ __all__ = [
     "Handover",
     "History",
     "Host",
-    "Interruption",
     "Logs",
     "ModeChanged",
     "OperatorAction",
@@ -138,13 +137,11 @@ __all__ = [
     "format_lower_bound",
     "freeze_challengers",
     "is_audit_due",
-    "is_certificate",
     "is_decision",
     "join_batches",
     "learn_belief",
     "legacy_change_warnings",
     "load_challenge",
-    "make_challenger",
     "make_gate",
     "open_gate",
     "pack_challenger",
@@ -165,5 +162,6 @@ __all__ = [
     "turns",
     "unpack_challenger",
     "unpack_policy",
+    "verify_events",
     "without_margins",
 ]

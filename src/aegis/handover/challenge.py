@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import NoneType
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
 from aegis.errors import InputError, SettingError
 from aegis.evidence import Blend, Grid, Sketch
+from aegis.handover.gate_settings import Cap
 
 # The claims about a challenger.
 GAIN, VALUE = "gain", "value"
@@ -32,7 +34,7 @@ class PartState:
     offset: float
     bets: tuple[float, ...]
     log_weights: tuple[float, ...]
-    sums: Logs
+    sums: Annotated[Logs, Field(exclude=True)]
 
     @classmethod
     def start(cls, offset: float, grid: Grid) -> PartState:
@@ -63,15 +65,10 @@ class PartState:
         """Return the sketch of `count` units."""
         return Sketch(Grid(np.array(self.bets), np.array(self.log_weights), 0), count, self.sums)
 
-    def plain(self) -> dict[str, Any]:
-        """Return plain data; sums are not in it, since a claim starts without units."""
-        return {"offset": self.offset, "bets": list(self.bets), "log_weights": list(self.log_weights)}
 
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> PartState:
-        """Return the test before its first unit, from plain data."""
-        bets = tuple(map(float, given["bets"]))
-        return cls(float(given["offset"]), bets, tuple(map(float, given["log_weights"])), (0,) * len(bets))
+def _before_first_unit(plain: Any) -> Any:
+    bets = plain.get("bets") if isinstance(plain, Mapping) else None
+    return {**plain, "sums": (0,) * len(bets)} if isinstance(bets, list) else plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +84,8 @@ class ClaimState:
     delta: float
     low: float
     high: float
-    parts: tuple[PartState, ...]
-    count: int = 0
+    parts: tuple[Annotated[PartState, BeforeValidator(_before_first_unit)], ...]
+    count: Annotated[int, Field(exclude=True)] = 0
 
     def add(self, logs: Sequence[Sequence[int | None]]) -> ClaimState:
         """Return the claim after one more unit: the numbers of each part."""
@@ -117,7 +114,7 @@ class ClaimState:
     def certified(self) -> bool:
         """Say whether the margin is certified to be exceeded now.
 
-        A margin below the bracket is exceeded whatever the data are, unless a dead bet shows that the bracket is wrong; one at
+        A margin below the bracket is exceeded with any data, unless a dead bet shows that the bracket is wrong; one at
         its upper end cannot be.
         """
         if not self.parts or not self.count or self.margin >= self.high:
@@ -137,19 +134,8 @@ class ClaimState:
         blend = self.blend
         return self.low if blend is None or not self.count else blend.lower(self.delta, self.low, self.high)
 
-    def plain(self) -> dict[str, Any]:
-        """Return plain data of the claim as it is opened."""
-        found = {name: getattr(self, name) for name in ("what", "margin", "delta", "low", "high")}
-        return {**found, "parts": [part.plain() for part in self.parts]}
 
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> ClaimState:
-        """Return the claim as it is opened, from plain data."""
-        margin, delta, low, high = (float(given[name]) for name in ("margin", "delta", "low", "high"))
-        return cls(str(given["what"]), margin, delta, low, high, tuple(PartState.of(part) for part in given["parts"]))
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Challenge:
     """A frozen challenger at one level and all that was claimed of it.
 
@@ -162,13 +148,13 @@ class Challenge:
     freeze: int
     level: str
     kind: str
-    cap: float
     policy: str
     since: int
-    claims: tuple[ClaimState, ...]
-    crossed: int | None = None
-    gain_lower: float | None = None
+    cap: Cap
     seal: str | None = None
+    claims: tuple[ClaimState, ...]
+    crossed: Annotated[int | None, Field(exclude=True)] = None
+    gain_lower: Annotated[float | None, Field(exclude=True)] = None
 
     @property
     def units(self) -> int:
@@ -200,35 +186,27 @@ class Challenge:
             claims = tuple(claim.add(evidence[claim.what]) for claim in self.claims)
         except SettingError as error:
             raise SettingError(f"challenge '{self.name}', {error}") from error
-        return Challenge(
-            self.name,
-            self.freeze,
-            self.level,
-            self.kind,
-            self.cap,
-            self.policy,
-            self.since,
-            claims,
-            self.crossed,
-            self.gain_lower,
-            self.seal,
-        )
+        return replace(self, claims=claims)
+
+    @model_serializer(mode="wrap")
+    def _without_empty_seal(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = dump(self)
+        if self.seal is None:
+            del plain["seal"]
+        return plain
 
     def plain(self) -> dict[str, Any]:
         """Return plain data of the challenge as it is opened."""
-        found = {name: getattr(self, name) for name in ("name", "freeze", "level", "kind", "policy", "since")}
-        cap = None if math.isinf(self.cap) else self.cap
-        sealed = {} if self.seal is None else {"seal": self.seal}
-        return {**found, "cap": cap, **sealed, "claims": [claim.plain() for claim in self.claims]}
+        plain: dict[str, Any] = _CHALLENGE.dump_python(self, mode="json")
+        return plain
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Challenge:
-        """Return the challenge as it is opened, from plain data."""
-        name, level, kind, policy = (str(given[word]) for word in ("name", "level", "kind", "policy"))
-        cap = math.inf if given["cap"] is None else float(given["cap"])
-        claims = tuple(ClaimState.of(claim) for claim in given["claims"])
-        seal = None if given.get("seal") is None else str(given["seal"])
-        return cls(name, int(given["freeze"]), level, kind, cap, policy, int(given["since"]), claims, seal=seal)
+    def of(cls, plain: Mapping[str, Any]) -> Challenge:
+        """Return the challenge as it is opened, from plain data; ValueError if they are not a challenge."""
+        return _CHALLENGE.validate_python(plain)
+
+
+_CHALLENGE = TypeAdapter(Challenge)
 
 
 @lru_cache(maxsize=4096)

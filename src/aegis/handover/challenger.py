@@ -28,7 +28,7 @@ from aegis.evidence import Grid, unit_logs
 from aegis.handover.challenge import NO_FILES, SEAL_FILES, VALUE, ClaimState, Logs, PartState
 from aegis.handover.gate import ProposedChallenge
 from aegis.handover.hosts.base import check_distributions
-from aegis.ope import CandidateView, Comparator, Measure, RewardModels, fit_reward_models, with_measure_as_reward
+from aegis.ope import CandidateView, Measure, RewardModels, fit_reward_models, with_measure_as_reward
 from aegis.policies import path_full, policy_digest
 from aegis.problem import Array, Batch, Policy, Problem, RewardModel
 
@@ -140,36 +140,40 @@ class Challenger:
         policy's probabilities are no distributions, RefusedError if rewards lie outside their range or logged probabilities
         cannot be.
         """
-        comparator, seen = self.terms.comparator, {} if known is None else known
-        view = CandidateView(self.problem, batch, self.policy, self.models, comparator, _known=seen)
+        comparator, shared = self.terms.comparator, {} if known is None else known
+        view = CandidateView(self.problem, batch, self.policy, self.models, comparator, _known=shared)
         try:
             check_distributions(path_full(view, self.level, batch), f"the challenger at level '{self.level}'")
         except AegisError:
             raise
         except Exception as error:  # any that a user's own policy raises
             raise PolicyError(f"the challenger at level '{self.level}' raised {type(error).__name__}: {error}") from error
-        found = {
+        logs = {
             claim_name(claim): [
                 unit_logs(grid, part.compute(view, grid.bets, 1.0)) for part, grid in zip(claim.parts, grids, strict=True)
             ]
             for claim, grids in self.claims
         }
-        return [{name: tuple(part[unit] for part in parts) for name, parts in found.items()} for unit in range(len(batch))]
+        return [{name: tuple(part[unit] for part in parts) for name, parts in logs.items()} for unit in range(len(batch))]
 
-    def check(self) -> None:
-        """Raise PolicyError if the policy is no longer the one that was frozen."""
-        found = policy_digest(self.policy)
-        if found != self.digest:
+    def check(self, deployed: Policy | None = None) -> None:
+        """Raise PolicyError if the policy is no longer the one that was frozen. deployed: as it is in control, if it is."""
+        policy = self.policy if deployed is None else deployed
+        digest = policy_digest(policy)
+        altered = None if self.seal is None else self.seal.broken(policy)
+        if digest != self.digest:
+            altered = f"its digest was {self.digest[:16]}, now it is {digest[:16]}"
+        if altered is None:
+            return
+        if deployed is None:
             raise PolicyError(
-                f"the challenger at level '{self.level}' was altered after it was frozen: its digest was {self.digest[:16]}, now "
-                f"it is {found[:16]}; what is certified must be what is deployed; the policy in control stays"
-            )
-        broken = None if self.seal is None else self.seal.broken(self.policy)
-        if broken is not None:
-            raise PolicyError(
-                f"the challenger at level '{self.level}' was altered after it was frozen: {broken}; what is certified must be "
+                f"the challenger at level '{self.level}' was altered after it was frozen: {altered}; what is certified must be "
                 "what is deployed; the policy in control stays"
             )
+        raise PolicyError(
+            f"the policy in control of level '{self.level}' was altered after it was certified: {altered}; stop it, and revert "
+            "the level"
+        )
 
 
 def claim_name(claim: Claim) -> str:
@@ -182,19 +186,14 @@ def make_challenger(
     level: str,
     cap: float,
     policy: Policy,
-    variation: float,
+    terms: ChallengeTerms,
     prediction: RewardModel | None,
     prior: Batch,
-    allowed: float = 1.0,
-    levels: int = 1,
-    comparator: Comparator | None = None,
 ) -> Challenger:
     """Freeze a policy at a level.
 
-    variation: the largest total variation between its choice there and that of its comparator. comparator: the incumbent at this
-    level; None if it is compared with the policy in control, which writes the log. prediction: of the reward below each
-    action, in logged units. prior: episodes of the present phase, that place the grids; they are not counted later.
-    allowed: the share of a negative margin that this flip may use, and of what guards allow, which `levels` levels share.
+    terms: of its claims. prediction: of the reward below each action, in logged units. prior: episodes of the present phase, that
+    place the grids; they are not counted later.
     """
     if problem.cluster is not None:
         raise SettingError(
@@ -202,7 +201,6 @@ def make_challenger(
             "Log them and certify from the log (aegis certify), whose units are clusters"
         )
     check_distributions(path_full(policy, level, prior), f"a challenger at level '{level}'")
-    terms = ChallengeTerms(variation, allowed, levels, comparator or Comparator())
     claims = challenge_claims(problem, level, terms)
     models = _models(problem, [claim.measure for claim in claims], prediction, prior)
     view, units = CandidateView(problem, prior, policy, models, terms.comparator), math.ceil(FORESEEN * len(prior))
@@ -219,9 +217,9 @@ def _place_grid(part: EvidencePart, claim: Claim, view: CandidateView, units: in
 def _narrow(grid: Grid) -> Grid:
     """Return the middle of a grid: a bound that is only watched need not be ready for everything, and every unit is kept."""
     middle = int(np.argmax(grid.log_weights))
-    kept = slice(max(middle - REACH, 0), middle + REACH + 1)
-    logs = grid.log_weights[kept]
-    return Grid(grid.bets[kept], logs - np.log(np.exp(logs).sum()), grid.centre)
+    middle_bets = slice(max(middle - REACH, 0), middle + REACH + 1)
+    logs = grid.log_weights[middle_bets]
+    return Grid(grid.bets[middle_bets], logs - np.log(np.exp(logs).sum()), grid.centre)
 
 
 def _models(problem: Problem, measures: list[Measure], prediction: RewardModel | None, prior: Batch) -> RewardModels:

@@ -40,6 +40,11 @@ class StoredChallenger:
     rewards: Mapping[str, RewardModel]
     terms: ChallengeTerms
 
+    @classmethod
+    def of(cls, challenger: Challenger) -> StoredChallenger:
+        """Return what is kept of a challenger."""
+        return cls(challenger.problem, challenger.policy, challenger.models.rewards, challenger.terms)
+
     def state(self) -> State:
         """Return the terms, with policy and predictions as members."""
         terms = {
@@ -56,8 +61,8 @@ class StoredChallenger:
     @classmethod
     def restore(cls, state: State, problem: Problem) -> StoredChallenger:
         """Build it from its state."""
-        found = {name.removeprefix(MODEL): model for name, model in state.members.items() if name.startswith(MODEL)}
-        rewards = {column: model for column, model in found.items() if isinstance(model, RewardModel)}
+        models = {name.removeprefix(MODEL): model for name, model in state.members.items() if name.startswith(MODEL)}
+        rewards = {column: model for column, model in models.items() if isinstance(model, RewardModel)}
         comparator = Comparator.restore(state.settings.get("incumbent", {}), problem)
         terms = ChallengeTerms(
             float(state.setting("variation")), float(state.setting("allowed")), int(state.setting("levels")), comparator
@@ -70,30 +75,30 @@ STORED_KINDS: dict[str, type[Storable]] = {**POLICY_KINDS, StoredChallenger.kind
 
 def pack_challenger(challenger: Challenger) -> bytes:
     """Return a challenger as one piece."""
-    return policy_to_bytes(StoredChallenger(challenger.problem, challenger.policy, challenger.models.rewards, challenger.terms))
+    return policy_to_bytes(StoredChallenger.of(challenger))
 
 
-def unpack_policy(kept: bytes, problem: Problem) -> Policy:
+def unpack_policy(content: bytes, problem: Problem) -> Policy:
     """Return the policy of a kept challenger."""
-    return _unpacked(kept, problem).policy
+    return _unpacked(content, problem).policy
 
 
-def unpack_challenger(kept: bytes, problem: Problem, challenge: Challenge) -> Challenger:
+def unpack_challenger(content: bytes, problem: Problem, challenge: Challenge) -> Challenger:
+    """Return the challenger of a challenge from its bytes; see `restore_challenger`."""
+    return restore_challenger(_unpacked(content, problem), problem, challenge)
+
+
+def restore_challenger(stored: StoredChallenger, problem: Problem, challenge: Challenge) -> Challenger:
     """Return the challenger of a challenge from what was kept; PolicyError if it is not the one that was frozen."""
-    return restore_challenger(_unpacked(kept, problem), problem, challenge)
-
-
-def restore_challenger(found: StoredChallenger, problem: Problem, challenge: Challenge) -> Challenger:
-    """Return the challenger of a challenge from what was kept; PolicyError if it is not the one that was frozen."""
-    digest = policy_digest(found.policy)
+    digest = policy_digest(stored.policy)
     if digest != challenge.policy:
         raise PolicyError(
             f"challenge '{challenge.name}' froze the policy {challenge.policy[:16]}, and {digest[:16]} was kept: the store was "
             "altered; the policy in control stays"
         )
-    check_code_files(challenge.seal, found.policy, f"challenge '{challenge.name}'")
+    check_code_files(challenge.seal, stored.policy, f"challenge '{challenge.name}'")
     claims = []
-    for claim in challenge_claims(problem, challenge.level, found.terms):
+    for claim in challenge_claims(problem, challenge.level, stored.terms):
         frozen = challenge.claim(claim_name(claim))
         if len(frozen.parts) != len(claim.parts):
             raise PolicyError(
@@ -101,15 +106,15 @@ def restore_challenger(found: StoredChallenger, problem: Problem, challenge: Cha
             )
         grids = tuple(Grid(np.array(part.bets), np.array(part.log_weights), 0) for part in frozen.parts)
         claims.append((claim, grids))
-    models = RewardModels(rewards=dict(found.rewards))
-    return Challenger(problem, challenge.level, challenge.cap, found.policy, digest, models, tuple(claims), found.terms)
+    models = RewardModels(rewards=dict(stored.rewards))
+    return Challenger(problem, challenge.level, challenge.cap, stored.policy, digest, models, tuple(claims), stored.terms)
 
 
-def _unpacked(kept: bytes, problem: Problem) -> StoredChallenger:
-    found = policy_from_bytes(kept, problem, STORED_KINDS)
-    if not isinstance(found, StoredChallenger):
-        raise PolicyError(f"expected a kept challenger, found a {type(found).__name__}")
-    return found
+def _unpacked(content: bytes, problem: Problem) -> StoredChallenger:
+    stored = policy_from_bytes(content, problem, STORED_KINDS)
+    if not isinstance(stored, StoredChallenger):
+        raise PolicyError(f"expected a kept challenger, found a {type(stored).__name__}")
+    return stored
 
 
 CHALLENGER_FOLDER = "challenger"  # the folder, beside the policy, with everything that was frozen
@@ -118,17 +123,14 @@ NUMBER_COLUMN, ARM_COLUMN = "gate_episode", "gate_arm"  # columns of the log
 
 
 def save_challenge(
-    folder: str | Path, kept: bytes, problem: Problem, challenge: Challenge, until: int, fingerprints: Mapping[str, Any]
+    folder: str | Path, content: bytes, problem: Problem, challenge: Challenge, until: int, fingerprints: Mapping[str, Any]
 ) -> None:
     """Write a challenge as a policy folder that `aegis certify` recounts. until: the last episode that counts."""
-    challenger = unpack_challenger(kept, problem, challenge)
+    challenger = unpack_challenger(content, problem, challenge)
     about = {"event": challenge.plain(), "until": until, "number": NUMBER_COLUMN, "arm": ARM_COLUMN}
     record = {"kind": "challenge", "scope": [challenge.level], "challenge": about, "fingerprints": dict(fingerprints)}
     save_policy(challenger.policy, folder, record)
-    save_policy(
-        StoredChallenger(problem, challenger.policy, challenger.models.rewards, challenger.terms),
-        Path(folder) / CHALLENGER_FOLDER,
-    )
+    save_policy(StoredChallenger.of(challenger), Path(folder) / CHALLENGER_FOLDER)
 
 
 def load_challenge(folder: str | Path, reference: str, problem: Problem, record: Mapping[str, Any]) -> Candidate:
@@ -139,10 +141,10 @@ def load_challenge(folder: str | Path, reference: str, problem: Problem, record:
         window = GateWindow(str(about["number"]), str(about["arm"]), challenge.since, int(about["until"]))
     except (KeyError, TypeError, ValueError) as error:
         raise PolicyError(f"{folder}: the record of a challenge is damaged: {error}") from error
-    kept = read_stored(Path(folder) / CHALLENGER_FOLDER, problem, STORED_KINDS)
-    if not isinstance(kept, StoredChallenger):
-        raise PolicyError(f"{folder}: '{CHALLENGER_FOLDER}' holds a {type(kept).__name__}, expected what was frozen")
-    challenger = restore_challenger(kept, problem, challenge)
+    stored = read_stored(Path(folder) / CHALLENGER_FOLDER, problem, STORED_KINDS)
+    if not isinstance(stored, StoredChallenger):
+        raise PolicyError(f"{folder}: '{CHALLENGER_FOLDER}' holds a {type(stored).__name__}, expected what was frozen")
+    challenger = restore_challenger(stored, problem, challenge)
     claims = tuple(
         (replace(claim, delta=frozen.delta, margin=frozen.margin), grids)
         for claim, grids in challenger.claims

@@ -8,46 +8,59 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from types import NoneType
-from typing import Any, ClassVar, get_args
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator, Strict, TypeAdapter, ValidationError
 
 from aegis.errors import InputError
 from aegis.handover.challenge import Challenge, Logs
 from aegis.handover.gate_settings import GateSettings
 
-Evidence = Mapping[str, Mapping[str, tuple[Logs, ...]]]  # by challenge and claim, the numbers of each part
-
 DEAD = -(2**63)
 
-PLAIN_TYPES: dict[str, tuple[type, ...]] = {  # by the annotation of a field
-    "int": (int,),
-    "str": (str,),
-    "str | None": (str, NoneType),
-    "float": (int, float),
-    "float | None": (int, float, NoneType),
-}
+Whole = Annotated[int, Strict()]
+Number = Annotated[float, Strict()]
+
+
+def pack_logs(logs: Logs) -> str:
+    """Return whole numbers as text: 64-bit integers in base 64; a dead bet is the smallest of them."""
+    numbers = [DEAD if value is None else value for value in logs]
+    return base64.b64encode(struct.pack(f"<{len(numbers)}q", *numbers)).decode("ascii")
+
+
+def unpack_logs(text: str) -> Logs:
+    """Return the numbers that `pack_logs` wrote; ValueError if it did not write this."""
+    if not isinstance(text, str) or len(raw := base64.b64decode(text, validate=True)) % 8:
+        raise ValueError("not 64-bit integers in base 64")
+    numbers = struct.unpack(f"<{len(raw) // 8}q", raw)
+    return tuple(None if value == DEAD else value for value in numbers)
+
+
+PackedLogs = Annotated[Logs, PlainValidator(unpack_logs), PlainSerializer(pack_logs)]
+
+Evidence = dict[str, dict[str, tuple[PackedLogs, ...]]]  # by challenge and claim, the numbers of each part
 
 
 @dataclass(frozen=True, slots=True)
 class GateOpened:
     """The gate was opened, for a problem and with settings that will not change."""
 
-    kind: ClassVar[str] = "opened"
     settings: GateSettings
     levels: tuple[str, ...]
     problem: str = ""
+    kind: Literal["opened"] = "opened"
 
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
     """Challengers were frozen after unit `episode`; their challenges count units from `since` on."""
 
-    kind: ClassVar[str] = "frozen"
-    freeze: int
-    episode: int
-    since: int
+    freeze: Whole
+    episode: Whole
+    since: Whole
     challenges: tuple[Challenge, ...]
+    kind: Literal["frozen"] = "frozen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +72,23 @@ class UnitCounted:
     were not its own. reward: scaled mean reward, None if it is missing. evidence: of the challenges that count it.
     """
 
-    kind: ClassVar[str] = "unit"
-    episode: int
-    reward: float | None
+    episode: Whole
+    reward: Number | None
     arm: str = "agent"
     evidence: Evidence = field(default_factory=dict)
+    kind: Literal["unit"] = "unit"
 
 
 @dataclass(frozen=True, slots=True)
 class ChallengeCertified:
     """Everything that was claimed in a challenge is certified, after so many units of it."""
 
-    kind: ClassVar[str] = "certified"
     challenge: str
     level: str
-    episode: int
-    units: int
-    gain_lower: float
+    episode: Whole
+    units: Whole
+    gain_lower: Number
+    kind: Literal["certified"] = "certified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,38 +98,38 @@ class Flipped:
     gain_lower, value_lower: scaled lower bounds at that moment.
     """
 
-    kind: ClassVar[str] = "flip"
     level: str
     challenge: str
     action: str
-    cap: float | None
+    cap: Number | None
     policy: str
-    episode: int
-    since: int
-    units: int
-    gain_lower: float
-    value_lower: float
+    episode: Whole
+    since: Whole
+    units: Whole
+    gain_lower: Number
+    value_lower: Number
+    kind: Literal["flip"] = "flip"
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A certified flip waits for an operator, or would have happened if the gate were not in shadow."""
 
-    kind: ClassVar[str] = "waiting"
     level: str
     challenge: str
-    episode: int
+    episode: Whole
     why: str
+    kind: Literal["waiting"] = "waiting"
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """The monitor has evidence that the value has fallen below what was certified. It alerts; only an operator reverts."""
 
-    kind: ClassVar[str] = "alarm"
-    episode: int
-    evidence: float
-    floor: float
+    episode: Whole
+    evidence: Number
+    floor: Number
+    kind: Literal["alarm"] = "alarm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +139,12 @@ class Paused:
     code, level, fix: of the finding, if the audit of its own stream stopped it, and what to do.
     """
 
-    kind: ClassVar[str] = "paused"
-    episode: int
+    episode: Whole
     why: str
     code: str | None = None
     level: str | None = None
     fix: str | None = None
+    kind: Literal["paused"] = "paused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +154,11 @@ class Postponed:
     code, level: of the finding.
     """
 
-    kind: ClassVar[str] = "put off"
-    episode: int
+    episode: Whole
     why: str
     code: str
     level: str | None = None
+    kind: Literal["put off"] = "put off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +168,10 @@ class DoubtPassed:
     code, level: of the finding that had put a decision off.
     """
 
-    kind: ClassVar[str] = "doubt passed"
-    episode: int
+    episode: Whole
     code: str
     level: str | None = None
+    kind: Literal["doubt passed"] = "doubt passed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,53 +181,53 @@ class AuditNote:
     code, level, fix: of the finding.
     """
 
-    kind: ClassVar[str] = "noted"
-    episode: int
+    episode: Whole
     why: str
     code: str
     level: str
     fix: str
+    kind: Literal["noted"] = "noted"
 
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
     """All open challenges were given up; units from `since` on count for those that are frozen next."""
 
-    kind: ClassVar[str] = "restarted"
-    episode: int
-    since: int
+    episode: Whole
+    since: Whole
     why: str
+    kind: Literal["restarted"] = "restarted"
 
 
 @dataclass(frozen=True, slots=True)
 class Reverted:
     """An operator gave a level back to the legacy, from `since` on."""
 
-    kind: ClassVar[str] = "reverted"
     level: str
-    episode: int
-    since: int
+    episode: Whole
+    since: Whole
+    kind: Literal["reverted"] = "reverted"
 
 
 @dataclass(frozen=True, slots=True)
 class ModeChanged:
     """An operator changed what a certified flip leads to: 'live', 'approve' or 'shadow'."""
 
-    kind: ClassVar[str] = "mode"
-    episode: int
+    episode: Whole
     mode: str
+    kind: Literal["mode"] = "mode"
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorAction:
     """What an operator did, and why: approve, pause, resume or revert; or go live, ask first, or into shadow."""
 
-    kind: ClassVar[str] = "operator"
     action: str
     who: str
     why: str
-    episode: int
+    episode: Whole
     level: str | None = None
+    kind: Literal["operator"] = "operator"
 
 
 # An event of a gate.
@@ -236,69 +249,33 @@ Event = (
     | OperatorAction
 )
 
-EVENT_KINDS: dict[str, type[Any]] = {kind.kind: kind for kind in get_args(Event)}
+_EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")], config=ConfigDict(extra="forbid"))
+
+EVENT_KINDS: tuple[str, ...] = tuple(get_args(get_type_hints(kind)["kind"])[0] for kind in get_args(Event))
 
 
 def event_to_plain(event: Event) -> dict[str, Any]:
-    """Return an event as plain data; `event_of` makes the same event of it."""
-    found: dict[str, Any] = {"kind": event.kind, **{item.name: getattr(event, item.name) for item in fields(event)}}
-    if isinstance(event, GateOpened):
-        found |= {"settings": event.settings.plain(), "levels": list(event.levels)}
-    if isinstance(event, Frozen):
-        found["challenges"] = [challenge.plain() for challenge in event.challenges]
-    if isinstance(event, UnitCounted):
-        found["evidence"] = {
-            name: {claim: [pack_logs(logs) for logs in parts] for claim, parts in claims.items()}
-            for name, claims in event.evidence.items()
-        }
-    return found
+    """Return an event as plain data; `event_from_plain` returns the same event."""
+    return {"kind": event.kind, **_EVENTS.dump_python(event, mode="json")}
 
 
-def event_from_plain(given: Mapping[str, Any]) -> Event:
-    """Return the event that plain data stand for; InputError if they stand for none."""
-    if not isinstance(given, Mapping):
-        raise InputError(f"an event is a mapping with its kind, found {given!r}")
-    kind = EVENT_KINDS.get(str(given.get("kind")))
-    if kind is None:
-        raise InputError(f"an event has one of the kinds {', '.join(EVENT_KINDS)}, found {given.get('kind')!r}")
-    found = {name: value for name, value in given.items() if name != "kind"}
+def event_from_plain(plain: Mapping[str, Any]) -> Event:
+    """Return the event of plain data; InputError if they are not an event."""
+    kind = plain.get("kind") if isinstance(plain, Mapping) else None
+    if kind not in EVENT_KINDS:
+        raise InputError(f"an event is a mapping with one of the kinds {', '.join(EVENT_KINDS)}, found {plain!r:.80}")
     try:
-        _check_types(kind, found)
-        if kind is GateOpened:
-            found |= {"settings": GateSettings.of(given["settings"]), "levels": tuple(given["levels"])}
-        if kind is Frozen:
-            found["challenges"] = tuple(Challenge.of(challenge) for challenge in given["challenges"])
-        if kind is UnitCounted:
-            found["evidence"] = {
-                name: {claim: tuple(unpack_logs(part) for part in parts) for claim, parts in claims.items()}
-                for name, claims in given["evidence"].items()
-            }
-        event: Event = kind(**found)
-    except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
-        raise InputError(f"the event of kind '{kind.kind}' is damaged: {error}") from error
-    return event
+        return _EVENTS.validate_python(plain)
+    except ValidationError as error:
+        finding = error.errors()[0]
+        place = ".".join(map(str, finding["loc"][1:]))
+        words = f"'{place}': {finding['msg']}, found {finding['input']!r:.80}"
+        raise InputError(f"the event of kind '{kind}' is damaged: {words}") from error
 
 
-def _check_types(kind: type[Any], given: Mapping[str, Any]) -> None:
-    """Raise TypeError if a plain field is not what it should be; a name that is missing or unknown is found later."""
-    for item in fields(kind):
-        allowed = PLAIN_TYPES.get(str(item.type))
-        value = given.get(item.name)
-        if allowed is not None and item.name in given and (isinstance(value, bool) or not isinstance(value, allowed)):
-            raise TypeError(f"'{item.name}' is {value!r}, expected {item.type}")
-
-
-def pack_logs(logs: Logs) -> str:
-    """Return whole numbers as text: 64-bit integers in base 64; a dead bet is the smallest of them."""
-    numbers = [DEAD if value is None else value for value in logs]
-    return base64.b64encode(struct.pack(f"<{len(numbers)}q", *numbers)).decode("ascii")
-
-
-def unpack_logs(text: str) -> Logs:
-    """Return what `packed` made into text."""
-    raw = base64.b64decode(text, validate=True)
-    numbers = struct.unpack(f"<{len(raw) // 8}q", raw)
-    return tuple(None if value == DEAD else value for value in numbers)
+def events_schema() -> dict[str, Any]:
+    """Return the JSON schema of a line of `events.jsonl`."""
+    return _EVENTS.json_schema()
 
 
 # Who acted in an episode: the policies in control, those before the last flip, or the legacy.

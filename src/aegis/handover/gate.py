@@ -35,8 +35,7 @@ from aegis.handover.events import (
     UnitCounted,
     Waiting,
 )
-from aegis.handover.gate_state import GateState
-from aegis.handover.replay import apply_event
+from aegis.handover.gate_state import GateState, apply_event, check_next_unit
 from aegis.handover.risk_budget import challenge_share
 from aegis.policies import check_cap
 
@@ -85,22 +84,22 @@ NO_RESPONSE = AuditResponse()  # nothing was asked, or nothing was found
 
 
 def step(
-    state: GateState, given: GateInput, started: int | None = None, audited: AuditResponse = NO_RESPONSE
+    state: GateState, received: GateInput, started: int | None = None, audited: AuditResponse = NO_RESPONSE
 ) -> tuple[GateState, tuple[Event, ...]]:
     """Return the state after what is given, and the events that lead to it.
 
     started: how many episodes have started so far, if some of them are still open; what is decided now holds for later ones.
     audited: what the audit of the episodes so far asks for, this one among them.
     """
-    if isinstance(given, UnitCounted):
-        return _count_unit(state, given, _latest(started, max(state.started, given.episode)), audited)
+    if isinstance(received, UnitCounted):
+        return _count_unit(state, received, _latest(started, max(state.started, received.episode)), audited)
     latest = _latest(started, state.started)
-    if isinstance(given, OperatorAction):
-        events = _operator(state, given, latest, audited.instead)
-    elif isinstance(given, Paused):
-        events = _pause(state, given)
+    if isinstance(received, OperatorAction):
+        events = _operator(state, received, latest, audited.instead)
+    elif isinstance(received, Paused):
+        events = _pause(state, received)
     else:
-        events = [_freeze(state, tuple(given), latest)]
+        events = [_freeze(state, tuple(received), latest)]
     return _after(state, events), tuple(events)
 
 
@@ -110,16 +109,18 @@ def _after(state: GateState, events: Sequence[Event]) -> GateState:
     return state
 
 
-def _latest(said: int | None, known: int) -> int:
-    if said is not None and said < known:
-        raise InputError(f"{said} episodes are said to have started, but {known} are known to have: give the larger number")
-    return known if said is None else said
+def _latest(stated: int | None, known: int) -> int:
+    if stated is not None and stated < known:
+        raise InputError(
+            f"{stated} episodes were reported to have started, but {known} are known to have: give the larger number"
+        )
+    return known if stated is None else stated
 
 
-def _pause(state: GateState, given: Paused) -> list[Event]:
-    if not given.why.strip():
+def _pause(state: GateState, pause: Paused) -> list[Event]:
+    if not pause.why.strip():
         raise InputError("a gate that pauses says why")
-    return [] if state.paused is not None else [replace(given, episode=state.episode)]
+    return [] if state.paused is not None else [replace(pause, episode=state.episode)]
 
 
 # ---- freezing ----------------------------------------------------------------------------------------------------------------
@@ -155,7 +156,17 @@ def _challenge(state: GateState, item: ProposedChallenge, freeze: int, since: in
     claims = tuple(replace(claim, delta=watch if claim.what == VALUE else risk) for claim in item.claims)
     kind = HANDOVER if deployed is None else UPGRADE
     cap = check_cap(item.cap)
-    return Challenge(f"{freeze}-{item.level}-{cap:g}", freeze, item.level, kind, cap, item.policy, since, claims, seal=item.seal)
+    return Challenge(
+        name=f"{freeze}-{item.level}-{cap:g}",
+        freeze=freeze,
+        level=item.level,
+        kind=kind,
+        policy=item.policy,
+        since=since,
+        cap=cap,
+        seal=item.seal,
+        claims=claims,
+    )
 
 
 # ---- units -------------------------------------------------------------------------------------------------------------------
@@ -238,10 +249,7 @@ def _decisions(state: GateState, episode: int, started: int) -> list[Event]:
 
 
 def _check(state: GateState, unit: UnitCounted) -> None:
-    if unit.episode != state.episode + 1:
-        raise InputError(
-            f"episodes are counted in the order in which they started: expected episode {state.episode + 1}, found {unit.episode}"
-        )
+    check_next_unit(state, unit)
     check_choice(unit.arm, ARMS, "arm of an episode", InputError)
     _check_arm(state, unit)
     number = isinstance(unit.reward, int | float) and not isinstance(unit.reward, bool)
@@ -274,8 +282,8 @@ def _check_arm(state: GateState, unit: UnitCounted) -> None:
         needed = "a 'share' and one of the first 'stage' episodes after a flip"
     if not possible:
         raise InputError(
-            f"episode {unit.episode} is said to have been left to '{unit.arm}', which takes {needed}: as this gate stands it "
-            "cannot have been; who acts is drawn before an episode starts"
+            f"episode {unit.episode} cannot have been left to '{unit.arm}': that takes {needed}. The arm is drawn "
+            "before an episode starts"
         )
 
 
@@ -322,40 +330,40 @@ def _flip(winner: Challenge, episode: int, started: int) -> Flipped:
 # ---- operators ---------------------------------------------------------------------------------------------------------------
 
 
-def _operator(state: GateState, said: OperatorAction, started: int, instead: Interruption | None) -> list[Event]:
-    check_choice(said.action, ACTIONS, "action of an operator", InputError)
-    if not said.who.strip() or not said.why.strip():
-        raise InputError(f"an operator who wants to {said.action} says who and why")
-    said = replace(said, episode=state.episode)
-    if said.action == "pause":
-        return [said] if state.paused is not None else [said, Paused(state.episode, f"by {said.who}: {said.why}")]
-    if said.action in MODE_ACTIONS:
-        mode = MODE_ACTIONS[said.action]
+def _operator(state: GateState, action: OperatorAction, started: int, instead: Interruption | None) -> list[Event]:
+    check_choice(action.action, ACTIONS, "action of an operator", InputError)
+    if not action.who.strip() or not action.why.strip():
+        raise InputError(f"an operator who wants to {action.action} says who and why")
+    action = replace(action, episode=state.episode)
+    if action.action == "pause":
+        return [action] if state.paused is not None else [action, Paused(state.episode, f"by {action.who}: {action.why}")]
+    if action.action in MODE_ACTIONS:
+        mode = MODE_ACTIONS[action.action]
         if mode == state.settings.mode:
             raise InputError(f"the gate is in the mode '{mode}' already")
         if mode == "shadow" and state.deployed:
             names = ", ".join(repr(item.level) for item in state.deployed)
             raise InputError(f"in shadow the legacy always acts: give back first what was handed over ({names})")
-        return [said, ModeChanged(state.episode, mode)]
-    if said.action == "resume":
+        return [action, ModeChanged(state.episode, mode)]
+    if action.action == "resume":
         if state.paused is None:
             raise InputError("the gate is not paused: there is nothing to resume")
         # What happened meanwhile was not counted; tests that it was left out of are given up.
-        return [said, Restarted(state.episode, started + 1, f"resumed by {said.who}")]
-    if said.level is None:
-        raise InputError(f"an operator who wants to {said.action} names a level of {', '.join(state.levels)}")
-    check_choice(said.level, state.levels, "level", InputError)
-    if said.action == "approve":
-        winner = _approved_challenge(state, said.level)
+        return [action, Restarted(state.episode, started + 1, f"resumed by {action.who}")]
+    if action.level is None:
+        raise InputError(f"an operator who wants to {action.action} names a level of {', '.join(state.levels)}")
+    check_choice(action.level, state.levels, "level", InputError)
+    if action.action == "approve":
+        winner = _approved_challenge(state, action.level)
         if instead is not None:
-            return [said, replace(instead, episode=state.episode)]
+            return [action, replace(instead, episode=state.episode)]
         try:
-            return [said, _flip(winner, state.episode, started)]
+            return [action, _flip(winner, state.episode, started)]
         except RefusedError as error:
-            return [said, _contradiction(state.episode, error)]
-    if state.at(said.level) is None:
-        raise InputError(f"level '{said.level}' is controlled by the legacy: there is nothing to revert")
-    return [said, Reverted(said.level, state.episode, started + 1)]
+            return [action, _contradiction(state.episode, error)]
+    if state.at(action.level) is None:
+        raise InputError(f"level '{action.level}' is controlled by the legacy: there is nothing to revert")
+    return [action, Reverted(action.level, state.episode, started + 1)]
 
 
 def _approved_challenge(state: GateState, level: str) -> Challenge:

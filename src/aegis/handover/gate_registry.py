@@ -5,49 +5,17 @@ Other packages add theirs with `register_gate`; the command line registers those
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from aegis.errors import SettingError, check_choice
-from aegis.handover.events import Event
 from aegis.handover.gate_settings import GateSettings, refuse_interval_actions
-from aegis.handover.gate_state import GateState
 from aegis.handover.hosts.base import Host
-from aegis.handover.plant_runner import Handover
-from aegis.problem import Batch, Plant, Policy, Problem
+from aegis.handover.plant_runner import GateRun, Handover
+from aegis.problem import Plant, Policy
 
 SHARED = ("delta", "levels")  # settings that every gate has
-CERTIFICATE = "certified on units that start after what is tested was frozen"
-
-
-class GateRun(Protocol):
-    """What all gates have in common."""
-
-    state: GateState
-    events: list[Event]
-    batches: tuple[Batch, ...]
-    arms: list[str]
-    rewards: list[float]
-    deployed: dict[str, Policy]
-
-    @property
-    def problem(self) -> Problem:
-        """Return the plant's problem."""
-        ...
-
-    @property
-    def acting(self) -> Policy:
-        """Return who is in control now."""
-        ...
-
-    def advance(self, episodes: int, watch: Callable[[Sequence[Event]], None] | None = None) -> None:
-        """Run until so many episodes have closed."""
-        ...
-
-    def restore(self, events: Iterable[Event]) -> None:
-        """Take up a run from its events."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +46,18 @@ def make_gate(name: str, plant: Plant, legacy: Policy, host: Host, settings: Any
     return GATES[name].make(plant, legacy, host, _settings(name, settings), seed)
 
 
-def label_of(gate: GateRun) -> str:
-    """Return what must stand next to the results of a gate."""
-    return str(getattr(gate, "label", CERTIFICATE))
-
-
-def is_certificate(gate: GateRun) -> bool:
-    """Say whether what a gate hands over is certified to be no worse."""
-    return bool(getattr(gate, "certificate", True))
-
-
-def _settings(gate: str, given: Any) -> Any:
+def _settings(gate: str, settings: Any) -> Any:
     """Return the settings of a gate from what is given; SettingError if it has no such setting."""
     kind = GATES[gate].settings
-    if isinstance(given, kind):
-        return given
-    if isinstance(given, GateSettings):
+    if isinstance(settings, kind):
+        return settings
+    if isinstance(settings, GateSettings):
         usual = GateSettings()
-        other = [item.name for item in fields(GateSettings) if getattr(given, item.name) != getattr(usual, item.name)]
+        other = [name for name in GateSettings.model_fields if getattr(settings, name) != getattr(usual, name)]
         lost = [name for name in other if name not in SHARED]
         if lost:
             raise SettingError(f"the gate '{gate}' has no '{lost[0]}'; leave it out or use the gate 'challenger'")
-        given = {name: getattr(given, name) for name in SHARED}
-    if given is not None and not isinstance(given, Mapping):
-        raise SettingError(f"settings of the gate '{gate}' are names with values, found a {type(given).__name__}")
-    return kind.of(given or {})
+        settings = {name: getattr(settings, name) for name in SHARED}
+    if settings is not None and not isinstance(settings, Mapping):
+        raise SettingError(f"settings of the gate '{gate}' are names with values, found a {type(settings).__name__}")
+    return kind.of(settings or {})

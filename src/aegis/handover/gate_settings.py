@@ -4,23 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
-from aegis.errors import SettingError, check_choice
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    Strict,
+    StrictBool,
+    ValidationError,
+    model_validator,
+)
+
+from aegis.errors import SettingError
 from aegis.ope import reward_measure
 from aegis.policies import check_cap
-from aegis.problem import Problem
+from aegis.problem import Problem, explain_validation_error
 
-MODES = ("live", "approve", "shadow")
+Mode = Literal["live", "approve", "shadow"]
+MODES = get_args(Mode)
 
-CAPS = ("caps", "wider")  # settings that are lists of caps
+Probability = Annotated[float, Strict(), Field(gt=0, lt=1)]
+Share = Annotated[float, Strict(), Field(ge=0, lt=1)]
+
+
+def _read_cap(cap: object) -> object:
+    return check_cap(math.inf if cap is None else cap)  # type: ignore[arg-type]  # it checks the type too
+
+
+def _write_cap(cap: float) -> float | None:
+    return None if math.isinf(cap) else cap
+
+
+Cap = Annotated[float, BeforeValidator(_read_cap), PlainSerializer(_write_cap)]  # JSON has no infinity: no cap is null
 
 STEPS, FULL = (1.5, 2.0, 3.0), (3.0, math.inf)
 
 
-@dataclass(frozen=True, slots=True)
-class GateSettings:
+class GateSettings(BaseModel):
     """Settings of the gate. They stay while it runs, except for the mode, which an operator may change.
 
     delta: the probability with which anything worse than its comparison is ever put in control, over the whole life of the gate.
@@ -39,87 +62,49 @@ class GateSettings:
     most `alarm`; all the floors that it ever watches hold but with probability `alarm_floor`.
     """
 
-    delta: float = 0.05
-    first: int = 14
-    caps: tuple[float, ...] = ()
-    wider: tuple[float, ...] = (3.0, 10.0, math.inf)
-    patience: float = 1.2
-    floor: float = 0.05
-    generations: int = 4
-    upgrades: bool = True
-    levels: tuple[str, ...] = ()
-    mode: str = "live"
-    share: float = 1.0
-    stage: int = 0
-    holdback: float = 0.0
-    alarm: float = 0.01
-    alarm_floor: float = 0.01
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    def __post_init__(self) -> None:
-        for name in (*CAPS, "levels"):
-            if not isinstance(getattr(self, name), list | tuple):
-                raise SettingError(f"gate: '{name}' is a list, found {getattr(self, name)!r}")
-        for name in CAPS:
-            object.__setattr__(self, name, tuple(check_cap(cap) for cap in getattr(self, name)))
-        object.__setattr__(self, "levels", tuple(self.levels))
-        check_choice(self.mode, MODES, "mode of a gate")
-        _within(self, "delta", 0.0, 1.0)
-        _within(self, "alarm", 0.0, 1.0)
-        _within(self, "alarm_floor", 0.0, 1.0)
-        _within(self, "floor", 0.0, 1.0, low_too=True)
-        _within(self, "holdback", 0.0, 1.0, low_too=True)
-        _within(self, "share", 0.0, 1.0, high_too=True)
-        _whole(self, "first", 1)
-        _whole(self, "generations", 1)
-        _whole(self, "stage", 0)
-        if not isinstance(self.upgrades, bool):
-            raise SettingError(f"gate: 'upgrades' is true or false, found {self.upgrades!r}")
+    delta: Probability = 0.05
+    first: Annotated[int, Strict(), Field(ge=1)] = 14
+    caps: tuple[Cap, ...] = ()
+    wider: Annotated[tuple[Cap, ...], Field(min_length=1)] = (3.0, 10.0, math.inf)
+    patience: Annotated[float, Strict(), Field(ge=1, allow_inf_nan=False)] = 1.2
+    floor: Share = 0.05
+    generations: Annotated[int, Strict(), Field(ge=1)] = 4
+    upgrades: StrictBool = True
+    levels: tuple[str, ...] = ()
+    mode: Mode = "live"
+    share: Annotated[float, Strict(), Field(gt=0, le=1)] = 1.0
+    stage: Annotated[int, Strict(), Field(ge=0)] = 0
+    holdback: Share = 0.0
+    alarm: Probability = 0.01
+    alarm_floor: Probability = 0.01
+
+    def __init__(self, **settings: Any) -> None:
+        try:
+            super().__init__(**settings)
+        except ValidationError as error:
+            raise SettingError(f"gate: {'; '.join(explain_validation_error(error, settings, GateSettings, {}))}") from error
+
+    @model_validator(mode="after")
+    def _check_together(self) -> GateSettings:
         if self.share < 1 and not self.stage:
             raise SettingError(f"gate: a 'share' of {self.share:g} is of the first 'stage' episodes after a flip: give both")
-        if not (_number(self.patience) and self.patience >= 1):
-            raise SettingError(f"gate: 'patience' is a number from 1, found {self.patience!r}")
-        for name in CAPS:
-            caps = getattr(self, name)
-            if (not caps and name != "caps") or len(set(caps)) < len(caps):
-                raise SettingError(f"gate: '{name}' are one or more different numbers from 1, found {list(caps)}")
-            if caps and min(caps) == 1.0:
+        for name, caps in (("caps", self.caps), ("wider", self.wider)):
+            if len(set(caps)) < len(caps):
+                raise SettingError(f"gate: '{name}' are different numbers from 1, found {list(caps)}")
+            if 1.0 in caps:
                 raise SettingError(f"gate: a cap of 1 is the legacy itself; leave it out of '{name}'")
+        return self
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> GateSettings:
+    def of(cls, plain: Mapping[str, Any]) -> GateSettings:
         """Return settings from plain data; SettingError for a name that does not exist."""
-        known = [item.name for item in fields(cls)]
-        for name in given:
-            check_choice(name, known, "setting of a gate")
-        found: dict[str, Any] = dict(given)
-        for name in CAPS:
-            if isinstance(found.get(name), list | tuple):
-                found[name] = [math.inf if cap is None else cap for cap in found[name]]
-        return cls(**found)
+        return cls(**plain)
 
     def plain(self) -> dict[str, Any]:
-        """Return plain data, from which `of` makes the same settings; no cap at all is None, since JSON has no infinity."""
-        found = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name in CAPS:
-            found[name] = [None if math.isinf(cap) else cap for cap in found[name]]
-        return {**found, "levels": list(self.levels)}
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _within(settings: GateSettings, name: str, low: float, high: float, low_too: bool = False, high_too: bool = False) -> None:
-    value = getattr(settings, name)
-    if not (_number(value) and (low < value < high or (low_too and value == low) or (high_too and value == high))):
-        ends = f"{'from' if low_too else 'above'} {low:g} {'up to' if high_too else 'and below'} {high:g}"
-        raise SettingError(f"gate: '{name}' is a number {ends}, found {value!r}")
-
-
-def _whole(settings: GateSettings, name: str, least: int) -> None:
-    value = getattr(settings, name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise SettingError(f"gate: '{name}' is a whole number from {least}, found {value!r}")
+        """Return plain data, from which `of` makes the same settings."""
+        return self.model_dump(mode="json")
 
 
 def refuse_interval_actions(problem: Problem) -> None:

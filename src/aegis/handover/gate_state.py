@@ -1,15 +1,33 @@
-"""The state of a gate: open challenges, deployed policies, the monitor, and when the next freeze is due."""
+"""The state of a gate (open challenges, deployed policies, the monitor), and how each event changes it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from aegis.errors import InputError
 from aegis.evidence import Monitor
 from aegis.handover.challenge import Challenge
-from aegis.handover.events import AuditNote, Paused, Postponed, Restarted, UnitCounted, Waiting
+from aegis.handover.events import (
+    Alarm,
+    AuditNote,
+    ChallengeCertified,
+    DoubtPassed,
+    Event,
+    Flipped,
+    Frozen,
+    ModeChanged,
+    OperatorAction,
+    Paused,
+    Postponed,
+    Restarted,
+    Reverted,
+    UnitCounted,
+    Waiting,
+)
 from aegis.handover.gate_settings import GateSettings
 
 
@@ -146,10 +164,10 @@ class GateState:
 
     def challenge(self, name: str) -> Challenge:
         """Return an open challenge by its name."""
-        found = next((item for item in self.challenges if item.name == name), None)
-        if found is None:
+        challenge = next((item for item in self.challenges if item.name == name), None)
+        if challenge is None:
             raise InputError(f"there is no open challenge '{name}'; open: {', '.join(item.name for item in self.challenges)}")
-        return found
+        return challenge
 
     def counting(self, episode: int) -> tuple[Challenge, ...]:
         """Return the challenges that count an episode: it started after they were frozen."""
@@ -159,3 +177,159 @@ class GateState:
 def freeze_due(start: int, first: int, freezes: int) -> int:
     """Return the unit after which the next freeze is due: `start + first 2^freezes`, freezes so far since `start`."""
     return start + first * 2**freezes
+
+
+def check_next_unit(state: GateState, unit: UnitCounted) -> None:
+    """Raise InputError unless a unit is the next one."""
+    if unit.episode != state.episode + 1:
+        raise InputError(
+            f"episodes are counted in the order in which they started: expected episode {state.episode + 1}, found {unit.episode}"
+        )
+
+
+def _unit(state: GateState, event: UnitCounted) -> GateState:
+    check_next_unit(state, event)
+    closed = event.evidence.keys() - {item.name for item in state.counting(event.episode)}
+    if closed:
+        raise InputError(f"episode {event.episode} started before challenge '{min(closed)}' was frozen, or it is not open")
+    challenges = tuple(item.add(event.evidence[item.name]) if item.name in event.evidence else item for item in state.challenges)
+    monitor = state.monitor
+    if monitor is not None and event.arm == "agent" and event.episode >= state.monitored_since:
+        monitor = monitor.step(1.0 if event.reward is None else event.reward)  # a missing reward may be the best
+    audited = state.audited + state.audits(event)
+    return replace(state, episode=event.episode, challenges=challenges, monitor=monitor, audited=audited)
+
+
+def _certified(state: GateState, event: ChallengeCertified) -> GateState:
+    winner = replace(state.challenge(event.challenge), crossed=event.units, gain_lower=event.gain_lower)
+    challenges = tuple(winner if item.name == winner.name else item for item in state.challenges)
+    return replace(state, challenges=challenges, put_off=None)
+
+
+def _frozen(state: GateState, event: Frozen) -> GateState:
+    oldest = event.freeze - state.settings.generations
+    # What has been certified and waits for a larger cap stays.
+    lasting = tuple(item for item in state.challenges if item.freeze > oldest or item.crossed is not None)
+    return replace(
+        state,
+        freeze=event.freeze,
+        freezes=state.freezes + 1,
+        spent=state.spent + sum(item.spent for item in event.challenges),
+        challenges=(*lasting, *event.challenges),
+    )
+
+
+def _flipped(state: GateState, event: Flipped) -> GateState:
+    floor = min(max(event.value_lower, 0.0), 1.0 - 2.0**-20)
+    beside = tuple((item.level, item.challenge) for item in state.deployed if item.level != event.level)
+    before = tuple(item for item in state.deployed if item.level == event.level)
+    apart = tuple(name for item in before for name in item.apart)
+    new = Deployed(event.level, event.challenge, event.policy, event.cap, event.since, event.gain_lower, floor, beside, apart)
+    others = tuple(item for item in state.deployed if item.level != event.level)
+    older = tuple(item for item in state.retired if item.level != event.level)
+    after = replace(
+        state,
+        deployed=(*others, new),
+        retired=(*older, *before),
+        monitor=MonitorState.start(floor),
+        monitored_since=event.since,
+    )
+    return _new_phase(after, event.since)
+
+
+def _waiting(state: GateState, event: Waiting) -> GateState:
+    others = tuple(item for item in state.waiting if item.level != event.level)
+    return replace(state, waiting=(*others, event))
+
+
+def _alarm(state: GateState, event: Alarm) -> GateState:
+    return replace(
+        state,
+        monitor=MonitorState.start(event.floor),
+        monitored_since=event.episode + 1,
+        alarms=state.alarms + 1,
+        alarmed=event.episode,
+    )
+
+
+def _mode(state: GateState, event: ModeChanged) -> GateState:
+    # What waits is looked at again with the next unit, and says why it waits now.
+    return replace(state, settings=state.settings.model_copy(update={"mode": event.mode}), waiting=())
+
+
+def _restarted(state: GateState, event: Restarted) -> GateState:
+    resumed = event if state.refusals and state.paused is not None else state.resumed
+    return _new_phase(replace(state, paused=None, resumed=resumed), event.since)
+
+
+def _reverted(state: GateState, event: Reverted) -> GateState:
+    left = tuple(_after_return(item, event.level) for item in state.deployed if item.level != event.level)
+    retired = tuple(item for item in state.retired if item.level != event.level)
+    watched = _monitor_after(state, left)
+    after = replace(state, deployed=left, retired=retired, monitor=watched, monitored_since=event.since)
+    return _new_phase(after, event.since)
+
+
+def _paused(state: GateState, event: Paused) -> GateState:
+    """Return the state of a gate that has stopped counting. What the audit refuses is no evidence: open tests are void."""
+    if event.code is None:
+        return replace(state, paused=event.why)
+    return replace(
+        state,
+        paused=event.why,
+        refusals=(*state.refusals, event),
+        deployed=tuple(replace(item, doubted=True) for item in state.deployed),
+        challenges=(),
+        waiting=(),
+        put_off=None,
+    )
+
+
+def _after_return(item: Deployed, level: str) -> Deployed:
+    """Return a policy in control after another level was given back."""
+    gone = level not in item.apart and any(other == level for other, _ in item.beside)
+    return replace(item, apart=(*item.apart, level)) if gone else item
+
+
+def _monitor_after(state: GateState, left: tuple[Deployed, ...]) -> MonitorState | None:
+    """Return the monitor of the policies left in control after a level was given back; None if that is the legacy alone.
+
+    If the very policies that are left were certified together, it watches for the value that was certified then; otherwise for
+    the one it watched for so far: nothing is known of these together, and to earn less than what was certified is worth an alarm.
+    """
+    if not left or state.monitor is None:
+        return None
+    names = {(item.level, item.challenge) for item in left}
+    for item in left:
+        if names == {(item.level, item.challenge), *item.beside}:
+            return MonitorState.start(item.floor)
+    return MonitorState.start(state.monitor.floor)
+
+
+def _new_phase(state: GateState, since: int) -> GateState:
+    """Return the state with a new phase: wealth, counts and the schedule start again; the counter and the budget do not."""
+    fresh = replace(state, freezes=0, challenges=(), waiting=(), put_off=None, alarmed=None)
+    return replace(fresh, start=since - 1, phases=state.phases + 1, audited=0)
+
+
+_CHANGES: Mapping[type[Any], Callable[[GateState, Any], GateState]] = {
+    UnitCounted: _unit,
+    Frozen: _frozen,
+    ChallengeCertified: _certified,
+    Flipped: _flipped,
+    Waiting: _waiting,
+    Alarm: _alarm,
+    Paused: _paused,
+    Postponed: lambda state, event: replace(state, put_off=event),
+    DoubtPassed: lambda state, event: replace(state, put_off=None),
+    AuditNote: lambda state, event: replace(state, notes=(*state.notes, event)),
+    ModeChanged: _mode,
+    Restarted: _restarted,
+    Reverted: _reverted,
+    OperatorAction: lambda state, event: state,  # other events carry it out
+}
+
+
+def apply_event(state: GateState, event: Event) -> GateState:
+    """Return the state after an event; InputError if it is not the next episode or names a challenge that is not open."""
+    return _CHANGES[type(event)](state, event)

@@ -6,32 +6,26 @@ It runs the plant, checks what it sends, keeps the same events as the challenger
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from aegis.errors import InputError
 from aegis.files import json_digest
 from aegis.handover.challenge import GAIN, Challenge, ClaimState
 from aegis.handover.events import Event, Flipped, Frozen, Paused, UnitCounted
 from aegis.handover.gate import HANDOVER, NO_RESPONSE, fresh_notes
 from aegis.handover.gate_settings import GateSettings
-from aegis.handover.gate_state import GateState
-from aegis.handover.hosts.base import Host
-from aegis.handover.replay import apply_event, open_gate
-from aegis.handover.rerun import check_complete, check_order
-from aegis.handover.risk_budget import GateCount
-from aegis.handover.run_history import History, join_batches, scaled_episode_rewards
-from aegis.handover.stream_audit import SILENT, ArrivalCheck, StreamAudit, accept_batch, find_policy_mismatch, readable_prefix
-from aegis.ope import Comparator
-from aegis.policies import known_incumbent, policy_digest
-from aegis.problem import Array, Batch, Plant, Policy, Problem, concat
+from aegis.handover.gate_state import apply_event
+from aegis.handover.plant_runner import GateRun, Watch
+from aegis.handover.replay import check_complete
+from aegis.handover.stream_audit import SILENT, accept_batch, find_policy_mismatch, readable_prefix
+from aegis.policies import policy_digest
+from aegis.problem import Batch, Policy, concat
 
 WATCH_BLOCK = 64  # episodes that are run before `watch` gets their events
-Watch = Callable[[Sequence[Event]], None]
 
 
 class PeriodicSettings(Protocol):
@@ -72,61 +66,18 @@ class GateLook:
 
 
 @dataclass(slots=True)
-class PeriodicGate(ABC):
-    """A run of such a gate; outwardly the same as `aegis.handover.Handover`.
-
-    events: everything that happened. looks: what was computed at every look. batches, arms, rewards: the closed episodes, who
-    acted in each ('agent': the policy in control), and their scaled mean rewards. deployed: policies by level.
-    """
+class PeriodicGate(GateRun):
+    """A run of such a gate. looks: what was computed at every look."""
 
     name: ClassVar[str]
-    label: ClassVar[str]  # what must stand next to every result
-    certificate: ClassVar[bool]
-    plant: Plant
-    legacy: Policy
-    host: Host
     settings: PeriodicSettings
-    seed: int
-    comparator: Comparator = field(init=False)
-    state: GateState = field(init=False)
-    events: list[Event] = field(default_factory=list, init=False)
     looks: list[GateLook] = field(default_factory=list, init=False)
-    batches: tuple[Batch, ...] = field(default=(), init=False)
-    arms: list[str] = field(default_factory=list, init=False)
-    rewards: list[float] = field(default_factory=list, init=False)
-    deployed: dict[str, Policy] = field(default_factory=dict, init=False)
-    looked: int = field(default=0, init=False)
-    counted: GateCount | None = field(default=None, init=False)
-    _untold: list[Event] = field(default_factory=list, init=False, repr=False)
-    _silent: int = field(default=0, init=False, repr=False)
-    _arrivals: ArrivalCheck = field(init=False, repr=False)
-    _audit: StreamAudit = field(init=False, repr=False)
+    last_look: int = field(default=0, init=False)
+    _unwatched: list[Event] = field(default_factory=list, init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        self.comparator = Comparator.of(known_incumbent(self.problem, self.legacy))
-        self._arrivals = ArrivalCheck(self.problem)
-        self._audit = StreamAudit(self.problem)
-        names = tuple(reversed(self.problem.names))
+    def _opening(self) -> tuple[GateSettings, str]:
         about = f"{self.name} gate, host {self.host.name}, settings {json_digest(self.settings.plain())[:16]}"
-        shared = GateSettings(delta=self.settings.delta, levels=self.settings.levels, generations=1, upgrades=False)
-        self.state, opened = open_gate(shared, names, about)
-        self.events.append(opened)
-
-    @property
-    def problem(self) -> Problem:
-        """Return the plant's problem."""
-        return self.plant.problem
-
-    @property
-    @abstractmethod
-    def acting(self) -> Policy:
-        """Return who is in control now."""
-
-    @property
-    def history(self) -> History:
-        """Return what has been seen so far."""
-        arms, start = tuple(self.arms), self.state.start
-        return History(self.problem, self.legacy, self.acting, self.batches, arms, start, comparator=self.comparator)
+        return GateSettings(delta=self.settings.delta, levels=self.settings.levels, generations=1, upgrades=False), about
 
     @property
     def open_levels(self) -> tuple[str, ...]:
@@ -141,19 +92,19 @@ class PeriodicGate(ABC):
         A look is taken when it is clear that the run goes on after it.
         """
         while self.state.episode < episodes:
-            told, self._untold = self._untold, []
-            told += self._look_if_due()
+            events, self._unwatched = self._unwatched, []
+            events += self._look_if_due()
             now = self.state.episode
             stop = min(episodes, now - now % WATCH_BLOCK + WATCH_BLOCK, now - now % self.settings.stride + self.settings.stride)
-            told += self._block(stop)
+            events += self._block(stop)
             if watch is not None:
-                watch(told)
+                watch(events)
 
     def _look_if_due(self) -> list[Event]:
         now = self.state.episode
-        if now % self.settings.stride or now == self.looked or not self.open_levels or self.state.paused is not None:
+        if now % self.settings.stride or now == self.last_look or not self.open_levels or self.state.paused is not None:
             return []
-        before, self.looked = len(self.events), now
+        before, self.last_look = len(self.events), now
         audited = self._audit.asked(before=self.state.put_off) if self.certificate else NO_RESPONSE
         for note in fresh_notes(self.state, audited):
             self._happened(note)
@@ -179,12 +130,9 @@ class PeriodicGate(ABC):
             policy, last = self._in_control(first)
             count = (stop if last is None else min(stop, last)) - first
             sent = accept_batch(self.plant.episodes(first, count, policy, self.seed), first, count)
-            batch, rewards, failure = readable_prefix(sent, self._earned)
+            batch, rewards, failure = readable_prefix(sent, lambda part, first=first: self._earned(part, first))  # type: ignore[misc]
             otherwise = find_policy_mismatch(policy, batch) if self.state.paused is None else None
-            self._arrivals.take(batch)
-            self.batches = join_batches([*self.batches, batch]) if len(batch) > 1 else (*self.batches, batch)
-            self.arms += ["agent"] * len(batch)
-            self.rewards += rewards.tolist()
+            self._keep(batch, ["agent"] * len(batch), rewards)
             for place, reward in enumerate(rewards.tolist()):
                 if otherwise is not None and otherwise[0] == place:
                     self._pause(otherwise[1])
@@ -198,11 +146,6 @@ class PeriodicGate(ABC):
             if failure is not None:
                 raise failure
         return self.events[before:]
-
-    def _earned(self, batch: Batch) -> Array:
-        """Return the rewards of episodes that come next; an AegisError if they cannot be believed."""
-        self._arrivals.check(batch, self.state.episode)
-        return scaled_episode_rewards(self.problem, batch)
 
     def _pause(self, why: str) -> None:
         """Stop looking, for good: the policies in control stay, and nothing more is handed over."""
@@ -228,11 +171,20 @@ class PeriodicGate(ABC):
         freeze, now, since = self.state.freeze + 1, self.state.episode, self.state.start + 1
         # What a look computes is kept in `looks`: the claim has no tests of its own that units would be added to.
         claims = (ClaimState(GAIN, 0.0, risk, -1.0, 1.0, ()),)
-        found = tuple(
-            Challenge(self._challenge(level), freeze, level, HANDOVER, math.inf, policy_digest(policy), since, claims)
+        challenges = tuple(
+            Challenge(
+                name=self._challenge(level),
+                freeze=freeze,
+                level=level,
+                kind=HANDOVER,
+                policy=policy_digest(policy),
+                since=since,
+                cap=math.inf,
+                claims=claims,
+            )
             for level, policy in policies.items()
         )
-        self._happened(Frozen(freeze, now, since, found))
+        self._happened(Frozen(freeze, now, since, challenges))
 
     def _flip(self, level: str, policy: Policy, gain: float, units: int) -> None:
         """Hand a level over to a policy that was looked at, for good."""
@@ -247,17 +199,11 @@ class PeriodicGate(ABC):
     # ---- restoring ---------------------------------------------------------------------------------------------------------
 
     def restore(self, events: Iterable[Event]) -> None:
-        """Take up a run from its events, by running it again.
-
-        Raises InputError if the events are of another run, PolicyError if it comes out differently.
-        """
-        kept = list(events)
-        if not kept or kept[0] != self.events[0]:
-            raise InputError("these events are of a gate with other settings, levels or host; give those it was opened with")
-        check_order(kept)
-        units = [event.episode for event in kept if isinstance(event, UnitCounted)]
-        self.advance(max(units, default=0))
-        if len(self.events) < len(kept):
+        """Take up a run from its events, by running it again; see `GateRun`."""
+        recorded = list(events)
+        self._check_opening(recorded)
+        self.advance(sum(isinstance(event, UnitCounted) for event in recorded))
+        if len(self.events) < len(recorded):
             self._look_if_due()
-        check_complete(kept, self.events)
-        self._untold = self.events[len(kept) :]
+        check_complete(recorded, self.events)
+        self._unwatched = self.events[len(recorded) :]

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from aegis.errors import InputError, PolicyError
 from aegis.files import json_digest
 from aegis.handover.challenge import Logs
-from aegis.handover.challenger import AnswerSeal, Challenger, code_sources
+from aegis.handover.challenger import Challenger, code_sources
 from aegis.handover.events import (
     AGENT,
     BEFORE,
@@ -31,12 +33,11 @@ from aegis.handover.events import (
     Reverted,
     UnitCounted,
 )
-from aegis.handover.gate import NO_RESPONSE, GateInput, is_decision, step
+from aegis.handover.gate import NO_RESPONSE, is_decision, step
 from aegis.handover.gate_settings import GateSettings, check_margins
 from aegis.handover.gate_state import GateState
 from aegis.handover.hosts.base import Host
-from aegis.handover.replay import open_gate
-from aegis.handover.rerun import check_order, check_same
+from aegis.handover.replay import check_same, open_gate
 from aegis.handover.risk_budget import GateCount
 from aegis.handover.run_history import History, join_batches, scaled_episode_rewards
 from aegis.handover.schedule import acting_policy, draw_arm, freeze_challengers, previous_policy
@@ -51,7 +52,7 @@ from aegis.handover.stream_audit import (
     standing_postponement,
 )
 from aegis.ope import Comparator
-from aegis.policies import known_incumbent, policy_digest
+from aegis.policies import known_incumbent
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat, dump_problem
 
 RUN_BLOCK = 64  # episodes that are run at a time
@@ -62,19 +63,20 @@ BlockEvidence = dict[str, list[dict[str, tuple[Logs, ...]]]]  # by challenge, of
 
 
 @dataclass(slots=True)
-class Handover:
-    """A run of the gate: `advance` it, or `restore` it from its events and go on.
+class GateRun(ABC):
+    """A run of a gate on a plant: `advance` it, or `restore` it from its events and go on.
 
-    comparator: the incumbent of each level, as the plant's problem states it, else the legacy without its exploration.
-    events: everything that happened. batches, arms, rewards: the closed episodes, who acted in each, and their scaled mean
-    rewards (nan where they are missing). challengers: of open challenges, by name. deployed, retired: policies by level. counted:
-    which gate of its plant it is, None if it is not written down (`aegis.handover.risk_budget`).
+    certificate: whether what it hands over is certified to be no worse. comparator: the incumbent of each level, as the plant's
+    problem states it, else the legacy without its exploration. events: everything that happened. batches, arms, rewards: the
+    closed episodes, who acted in each, and their scaled mean rewards (nan where they are missing). deployed: policies by level.
+    counted: which gate of its plant it is, None if it is not written down (`aegis.handover.risk_budget`).
     """
 
+    certificate: ClassVar[bool] = True
     plant: Plant
     legacy: Policy
     host: Host
-    settings: GateSettings
+    settings: Any
     seed: int
     comparator: Comparator = field(init=False)
     state: GateState = field(init=False)
@@ -82,29 +84,85 @@ class Handover:
     batches: tuple[Batch, ...] = field(default=(), init=False)
     arms: list[str] = field(default_factory=list, init=False)
     rewards: list[float] = field(default_factory=list, init=False)
-    challengers: dict[str, Challenger] = field(default_factory=dict, init=False)
     deployed: dict[str, Policy] = field(default_factory=dict, init=False)
-    retired: dict[str, Policy] = field(default_factory=dict, init=False)
     counted: GateCount | None = field(default=None, init=False)
-    _changed: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # flips since the legacy had a level last
-    _seals: dict[str, AnswerSeal | None] = field(default_factory=dict, init=False, repr=False)  # of policies in control, by level
     _silent: int = field(default=0, init=False, repr=False)
     _arrivals: ArrivalCheck = field(init=False, repr=False)
     _audit: StreamAudit = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.comparator = Comparator.of(known_incumbent(self.problem, self.legacy))
-        check_margins(self.problem)
         self._audit = StreamAudit(self.problem)
         self._arrivals = ArrivalCheck(self.problem)
-        names = tuple(reversed(self.problem.names))
-        self.state, opened = open_gate(self.settings, names, json_digest(dump_problem(self.problem)))
+        settings, about = self._opening()
+        self.state, opened = open_gate(settings, tuple(reversed(self.problem.names)), about)
         self.events.append(opened)
 
     @property
     def problem(self) -> Problem:
         """Return the plant's problem."""
         return self.plant.problem
+
+    @property
+    @abstractmethod
+    def acting(self) -> Policy:
+        """Return the policy in control now."""
+
+    @property
+    def history(self) -> History:
+        """Return the episodes so far."""
+        arms, start = tuple(self.arms), self.state.start
+        return History(self.problem, self.legacy, self.acting, self.batches, arms, start, comparator=self.comparator)
+
+    @abstractmethod
+    def advance(self, episodes: int, watch: Watch | None = None) -> None:
+        """Run until so many episodes have closed. watch: gets the events of every block, to keep or to show."""
+
+    @abstractmethod
+    def restore(self, events: Iterable[Event]) -> None:
+        """Take up a run from its events by running it again.
+
+        Raises InputError if the events are of another run, PolicyError, naming the line, if the run comes out differently.
+        """
+
+    @abstractmethod
+    def _opening(self) -> tuple[GateSettings, str]:
+        """Return the settings that the gate is opened with, and what its problem is known by."""
+
+    def _check_opening(self, events: Sequence[Event]) -> None:
+        if not events or events[0] != self.events[0]:
+            raise InputError(
+                "these events are of a gate with other settings, levels, host or problem; give those it was opened with"
+            )
+
+    def _earned(self, batch: Batch, first: int) -> Array:
+        """Return the rewards of the episodes after the first ones; an AegisError if they cannot be believed."""
+        self._arrivals.check(batch, first)
+        return scaled_episode_rewards(self.problem, batch)
+
+    def _keep(self, batch: Batch, arms: Sequence[str], rewards: Array) -> None:
+        self._arrivals.take(batch)
+        self.batches = join_batches([*self.batches, batch]) if len(batch) > 1 else (*self.batches, batch)
+        self.arms += arms
+        self.rewards += rewards.tolist()
+
+
+@dataclass(slots=True)
+class Handover(GateRun):
+    """A run of the challenger gate.
+
+    challengers: of open challenges, by name. retired: policies that acted before the last flip, by level.
+    """
+
+    settings: GateSettings
+    challengers: dict[str, Challenger] = field(default_factory=dict, init=False)
+    retired: dict[str, Policy] = field(default_factory=dict, init=False)
+    _changed: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # flips since the legacy had a level last
+    _winners: dict[str, Challenger] = field(default_factory=dict, init=False, repr=False)  # in control, by level
+
+    def _opening(self) -> tuple[GateSettings, str]:
+        check_margins(self.problem)
+        return self.settings, json_digest(dump_problem(self.problem))
 
     @property
     def acting(self) -> Policy:
@@ -116,12 +174,12 @@ class Handover:
     def advance(self, episodes: int, watch: Watch | None = None) -> None:
         """Run until so many episodes have closed. watch: gets the events of every block, to keep or to show."""
         while self.state.episode < episodes:
-            told: list[Event] = []
+            events: list[Event] = []
             if self.state.freeze_is_due:
-                told += self._freeze()
-            told += self._block(min(episodes, self._most))
+                events += self._freeze()
+            events += self._block(min(episodes, self._most))
             if watch is not None:
-                watch(told)
+                watch(events)
 
     @property
     def _most(self) -> int:
@@ -129,37 +187,37 @@ class Handover:
         stop = self.state.episode - self.state.episode % RUN_BLOCK + RUN_BLOCK
         return stop if self.state.paused is not None else min(stop, self.state.next_freeze)
 
-    def say(self, said: OperatorAction | Paused) -> Sequence[Event]:
+    def say(self, action: OperatorAction | Paused) -> Sequence[Event]:
         """Do what an operator says, or pause; return what happened. Before anything changes hands the stream is audited."""
-        found = step(self.state, said)
-        audited = self._audit.asked() if is_decision(found[1]) else NO_RESPONSE
-        return self._take(*(found if audited.instead is None else step(self.state, said, audited=audited)))
+        outcome = step(self.state, action)
+        audited = self._audit.asked() if is_decision(outcome[1]) else NO_RESPONSE
+        return self._take(*(outcome if audited.instead is None else step(self.state, action, audited=audited)))
 
     def _block(self, stop: int) -> list[Event]:
-        self._check_deployed()
+        self._check_policies()
         first = self.state.episode
         arms = [draw_arm(self.settings, self.state, self.seed, episode) for episode in range(first + 1, stop + 1)]
         batch, (rewards, evidence), failure = readable_prefix(
             self._run(first, arms), lambda part: self._judged(part, first, stop)
         )
-        told: list[Event] = []
+        happened: list[Event] = []
         otherwise = self._acted_otherwise(batch, arms) if self.state.paused is None else None
         if otherwise is not None:
-            told += self.say(Paused(first, otherwise))
+            happened += self.say(Paused(first, otherwise))
             evidence = {}
         try:
             for place, arm in enumerate(arms[: len(batch)]):
-                found = {name: units[place] for name, units in evidence.items()} if arm == AGENT else {}
+                own = {name: units[place] for name, units in evidence.items()} if arm == AGENT else {}
                 reward = None if math.isnan(rewards[place]) else float(rewards[place])
-                events = self._count(UnitCounted(first + place + 1, reward, arm, found), batch, place)
-                told += events
+                events = self._count(UnitCounted(first + place + 1, reward, arm, own), batch, place)
+                happened += events
                 self._silent = 0 if reward is not None else self._silent + 1
                 if any(isinstance(event, Flipped) for event in events):
                     break  # another policy acts in the rest of the block
                 if self.state.paused is not None:
                     evidence = {}
                 if self._silent == SILENT:
-                    told += self.say(Paused(self.state.episode, f"no reward has come for {SILENT} episodes"))
+                    happened += self.say(Paused(self.state.episode, f"no reward has come for {SILENT} episodes"))
                     evidence = {}
         finally:  # also if a unit could not be counted: those before it were
             done = self.state.episode - first
@@ -167,25 +225,24 @@ class Handover:
                 self._keep(batch if done == len(batch) else batch.take_episodes(np.arange(done)), arms[:done], rewards[:done])
         if failure is not None and self.state.episode == first + len(batch):
             raise failure
-        return told
+        return happened
 
     def _judged(self, batch: Batch, first: int, stop: int) -> tuple[Array, BlockEvidence]:
         """Return the rewards of a block's episodes, and what each contributes to every challenge that counts it."""
-        self._arrivals.check(batch, first)
-        rewards = scaled_episode_rewards(self.problem, batch)
+        rewards = self._earned(batch, first)
         counting = [] if self.state.paused is not None else self.state.counting(stop)
         known: dict[tuple[str, bool], Batch] = {}  # what challengers get to see of the block, the same for all of them
         return rewards, {item.name: self.challengers[item.name].evidence(batch, known) for item in counting}
 
     def _run(self, first: int, arms: Sequence[str]) -> Batch:
         """Return the episodes after the first ones, each run by the policy of its arm."""
-        found = []
+        batches = []
         for arm, group in itertools.groupby(arms):
             count = len(list(group))
             batch = self.plant.episodes(first, count, self._policy(arm), self.seed)
-            found.append(accept_batch(batch, first, count))
+            batches.append(accept_batch(batch, first, count))
             first += count
-        return found[0] if len(found) == 1 else concat(found)
+        return batches[0] if len(batches) == 1 else concat(batches)
 
     def _acted_otherwise(self, batch: Batch, arms: Sequence[str]) -> str | None:
         """Return how what is logged differs from what the policy that was asked to act would do; None if it does not."""
@@ -193,31 +250,19 @@ class Handover:
         for arm, group in itertools.groupby(arms[: len(batch)]):
             count = len(list(group))
             own = batch if count == len(batch) else batch.take_episodes(np.arange(place, place + count))
-            found = find_policy_mismatch(self._policy(arm), own)
-            if found is not None:
-                return found[1]
+            mismatch = find_policy_mismatch(self._policy(arm), own)
+            if mismatch is not None:
+                return mismatch[1]
             place += count
         return None
 
-    def _check_deployed(self) -> None:
+    def _check_policies(self) -> None:
         """Raise PolicyError if a policy in control, or a challenger that is code, is no longer the one that was frozen."""
         for challenger in self.challengers.values():
             if challenger.seal is not None:
                 challenger.check()
-        for level, policy in self.deployed.items():
-            held = self.state.at(level)
-            if held is not None and policy_digest(policy) != held.policy:
-                raise PolicyError(
-                    f"the policy in control of level '{level}' was altered after it was certified (its digest was "
-                    f"{held.policy[:16]}): stop it, and revert the level"
-                )
-            seal = self._seals.get(level)
-            broken = None if seal is None else seal.broken(policy)
-            if broken is not None:
-                raise PolicyError(
-                    f"the policy in control of level '{level}' was altered after it was certified: {broken}; stop it, and revert "
-                    "the level"
-                )
+        for level, winner in self._winners.items():
+            winner.check(self.deployed[level])
 
     def _policy(self, arm: str) -> Policy:
         if arm == LEGACY:
@@ -226,29 +271,20 @@ class Handover:
             return previous_policy(self.problem, self.legacy, self.deployed, self.state, self.retired)
         return self.acting
 
-    def _keep(self, batch: Batch, arms: Sequence[str], rewards: Array) -> None:
-        self._arrivals.take(batch)
-        self.batches = join_batches([*self.batches, batch])
-        self.arms += arms
-        self.rewards += rewards.tolist()
-
     # ---- deciding ----------------------------------------------------------------------------------------------------------
 
     def _count(self, unit: UnitCounted, batch: Batch, place: int) -> tuple[Event, ...]:
         """Count the episode at a place of a batch; audited first if it fills a chunk, or if anything is decided by it."""
-        before, found = self.state, step(self.state, unit)
-        asked = is_audit_due(before, unit, found[1])
-        deciding = is_decision(found[1])
+        before, outcome = self.state, step(self.state, unit)
+        due = is_audit_due(before, unit, outcome[1])
+        deciding = is_decision(outcome[1])
         audited = (
-            self._audit.asked(batch, place, deciding, before.put_off) if asked else standing_postponement(before, unit, found[1])
+            self._audit.asked(batch, place, deciding, before.put_off) if due else standing_postponement(before, unit, outcome[1])
         )
-        events = self._take(*(found if audited == NO_RESPONSE else step(before, unit, audited=audited)))
+        events = self._take(*(outcome if audited == NO_RESPONSE else step(before, unit, audited=audited)))
         if self.state.audited > before.audited:
             self._audit.add(batch, place)
         return events
-
-    def _step(self, given: GateInput) -> tuple[Event, ...]:
-        return self._take(*step(self.state, given))
 
     def _take(self, state: GateState, events: tuple[Event, ...]) -> tuple[Event, ...]:
         """Go on with a state and the events that lead to it."""
@@ -266,10 +302,11 @@ class Handover:
             if event.level in self.deployed:
                 self.retired[event.level] = self.deployed[event.level]
             self.deployed[event.level] = self.challengers[event.challenge].policy
-            self._seals[event.level] = self.challengers[event.challenge].seal
+            self._winners[event.level] = self.challengers[event.challenge]
             self._changed[event.level] = self._changed.get(event.level, 0) + 1
         if isinstance(event, Reverted):
             self.deployed.pop(event.level)
+            self._winners.pop(event.level)
             self._changed.pop(event.level, None)
             self.retired.pop(event.level, None)
         if isinstance(event, Flipped | Reverted | Restarted):
@@ -280,20 +317,14 @@ class Handover:
     def _freeze(self) -> list[Event]:
         for challenger in self.challengers.values():
             challenger.check()
-        made = self._challengers()
+        challengers = freeze_challengers(self.host, self.history, self.state, self._changed, self.seed)
         before = {item.name for item in self.state.challenges}
-        events = self._step([item.proposed for item in made])
+        events = self._take(*step(self.state, [item.proposed for item in challengers]))
         names = [item.name for item in self.state.challenges if item.name not in before]
-        self.challengers |= dict(zip(names, made, strict=True))
-        kept = {item.name for item in self.state.challenges}
-        self.challengers = {name: item for name, item in self.challengers.items() if name in kept}
+        self.challengers |= dict(zip(names, challengers, strict=True))
+        open_now = {item.name for item in self.state.challenges}
+        self.challengers = {name: item for name, item in self.challengers.items() if name in open_now}
         return list(events)
-
-    def _challengers(self) -> list[Challenger]:
-        """Return what the host proposes now, frozen."""
-        arms, start = tuple(self.arms), self.state.start
-        history = History(self.problem, self.legacy, self.acting, self.batches, arms, start, comparator=self.comparator)
-        return freeze_challengers(self.host, history, self.state, self._changed, self.seed)
 
     # ---- restoring ---------------------------------------------------------------------------------------------------------
 
@@ -303,37 +334,35 @@ class Handover:
         What followed from the last episode and was not kept any more comes about again, so that there may be more events then.
         Raises InputError, naming the line, if events are of another run or differ from what comes out.
         """
-        told = list(events)
-        if not told or told[0] != self.events[0]:
-            raise InputError("these events are of a gate with other settings, levels or problem; give those it was opened with")
-        check_order(told)
-        while len(self.events) < len(told):
+        recorded = list(events)
+        self._check_opening(recorded)
+        while len(self.events) < len(recorded):
             place = len(self.events)
             try:
-                self._again(told, place)
+                self._again(recorded, place)
             except PolicyError:
                 raise
             except InputError as error:
                 raise InputError(f"line {place + 1} of the events: {error}") from error
-            check_same(told, self.events, place, self._sources())
+            check_same(recorded[place:], self.events[place:], place, self._sources())
             if len(self.events) == place:
-                raise InputError(f"line {place + 1} of the events: '{told[place].kind}' cannot have happened there")
+                raise InputError(f"line {place + 1} of the events: '{recorded[place].kind}' cannot have happened there")
 
     def _sources(self) -> list[str]:
         """Return the modules, with their files, that challengers are defined in as far as they are code."""
         return sorted({words for item in self.challengers.values() for words in code_sources(item.policy)})
 
-    def _again(self, told: Sequence[Event], place: int) -> None:
+    def _again(self, recorded: Sequence[Event], place: int) -> None:
         """Do once more what led to the event at a place: what was said, a freeze, or the episodes up to the next of these."""
-        event = told[place]
+        event = recorded[place]
         if isinstance(event, OperatorAction) or (isinstance(event, Paused) and event.code is None):
             self.say(event)
         elif isinstance(event, Frozen | UnitCounted) and self.state.freeze_is_due:
             self._freeze()
         elif isinstance(event, UnitCounted):
             stop, most = self.state.episode, self._most
-            for later in itertools.islice(told, place, None):
+            for later in itertools.islice(recorded, place, None):
                 if isinstance(later, OperatorAction | Paused | Frozen) or stop == most:
                     break
-                stop = later.episode if isinstance(later, UnitCounted) else stop
+                stop += isinstance(later, UnitCounted)
             self._block(stop)

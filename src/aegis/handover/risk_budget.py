@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ class GateCount:
 
     def plain(self) -> dict[str, Any]:
         """Return plain data."""
-        return {"number": self.number, "risk": self.risk, "asked": self.asked}
+        return asdict(self)
 
     @property
     def words(self) -> str:
@@ -80,7 +80,7 @@ class GateCount:
 
 
 def plant_digest(problem: Problem, about: Mapping[str, Any]) -> str:
-    """Return what a plant is known by: its problem, whatever the margins, and the world or plant and the legacy by name."""
+    """Return what a plant is known by: its problem without margins, and the names of world or plant and legacy."""
     named = {name: about[name] for name in PLANT_KEYS if about.get(name) is not None}
     return json_digest({"problem": without_margins(dump_problem(problem)), **named})
 
@@ -111,8 +111,8 @@ def _read_ledger(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["gates"]
-        return [{"gate": str(item["gate"]), "delta": float(item["delta"]), "opened": str(item["opened"])} for item in found]
+        gates = json.loads(path.read_text(encoding="utf-8"))["gates"]
+        return [{"gate": str(item["gate"]), "delta": float(item["delta"]), "opened": str(item["opened"])} for item in gates]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OutputError(
             f"{path}: the ledger of gates cannot be read ({error}), so that earlier gates of this plant cannot be counted; "

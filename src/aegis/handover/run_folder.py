@@ -1,4 +1,4 @@
-"""The folder of a run: its events, one line each, are all that is needed to resume it.
+"""The folder of a run: its events, one line each, suffice to resume it.
 
 A folder holds `settings.json`, `problem.yaml` and `events.jsonl`; when the run is done also `log.parquet`, `policies/LEVEL/`
 and `summary.json`. `problem-others.yaml`, where it differs, is the problem for candidates that the gate did not test.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from aegis.agents import LOG_FILE, SUMMARY_FILE, claim_folder, identity_digest
 from aegis.errors import AegisError, InputError, OutputError, SettingError
 from aegis.files import folder_lock, json_digest, write_text
 from aegis.handover.events import Event, Flipped, GateOpened, OperatorAction, event_from_plain, event_to_plain
-from aegis.handover.plant_runner import Handover
+from aegis.handover.plant_runner import GateRun, Handover, Watch
 from aegis.handover.risk_budget import plant_digest, record_gate
 from aegis.handover.run_summary import summarise_run
 from aegis.logs import write_log
@@ -79,47 +79,45 @@ def _unpromised(level: Level, legacy: Incumbent | None) -> Level:
 # The events and the policies in a run folder.
 EVENTS_FILE, POLICIES_FOLDER = "events.jsonl", "policies"
 
-Watch = Callable[[Sequence[Event]], None]
-
 
 def run_in_folder(
     folder: str | Path,
-    handover: Handover,
+    handover: GateRun,
     episodes: int,
     about: dict[str, Any] | None = None,
     watch: Watch | None = None,
-    said: Sequence[OperatorAction] = (),
+    actions: Sequence[OperatorAction] = (),
     ledger: str | Path | None = None,
 ) -> dict[str, Any]:
     """Run a gate with everything kept in `folder`, going on where an earlier, interrupted run of the same settings stopped.
 
     about: plain data about the run, stored and compared on resuming; more episodes than before go on with it, fewer change
-    nothing. watch: gets the events of every block. said: what an operator says before it goes on; what an operator says through
-    `handover.say` in between is kept as well. ledger: the folder in which gates are counted, AEGIS_LEDGER or the user's own
-    if None. Nothing else is written before the run was taken up and every word was taken.
-    Returns the summary.
+    nothing. watch: gets the events of every block. actions: of an operator, before the run goes on; those of `handover.say` in
+    between are kept as well. ledger: the folder in which gates are counted, AEGIS_LEDGER or the user's own if None. Nothing else
+    is written before the run was taken up and every action was carried out. Returns the summary.
     Raises OutputError if the folder holds another run or another process writes into it, InputError if its events are damaged,
     or are not those of this run when it is run again.
     """
     place = Path(folder)
     path = place / EVENTS_FILE
-    if said and not hasattr(handover, "say"):
+    if actions and not isinstance(handover, Handover):
         raise SettingError("this gate takes no word of an operator; use the gate 'challenger'")
-    if said and not path.exists():
+    if actions and not path.exists():
         raise InputError(f"an operator speaks of a run that is kept, and there is none in {place}; run it first")
     with folder_lock(place):
         claim_folder(place, _settings(handover, episodes, about or {}), handover.problem)
         count_gate(handover, about or {}, ledger)
-        kept, whole = _read(path)
-        _restore_run(path, handover, kept)
-        if kept and watch is not None:
+        recorded, whole = _read(path)
+        _restore_run(path, handover, recorded)
+        if recorded and watch is not None:
             watch(())  # from here on it goes on
-        for word in said:
-            handover.say(word)
-        if kept and not said and episodes < handover.state.episode:
+        if isinstance(handover, Handover):
+            for action in actions:
+                handover.say(action)
+        if recorded and not actions and episodes < handover.state.episode:
             return summarise_run(handover)
         _cut(path, whole)
-        written = len(kept)
+        written = len(recorded)
 
         def keep(events: Sequence[Event]) -> None:
             nonlocal written
@@ -135,12 +133,12 @@ def run_in_folder(
         return _finish(place, handover)
 
 
-def count_gate(handover: Handover, about: dict[str, Any], ledger: str | Path | None = None) -> None:
+def count_gate(handover: GateRun, about: dict[str, Any], ledger: str | Path | None = None) -> None:
     """Write a gate down before its first episode, and note in `handover.counted` which one of its plant it is.
 
     about: plain data that names plant and legacy. A gate that is no certificate promises nothing and is not counted.
     """
-    if not getattr(handover, "certificate", True):
+    if not handover.certificate:
         return
     own = {**about, "seed": handover.seed, "gate settings": handover.settings.plain(), "host": handover.host.name}
     plant = plant_digest(handover.problem, about)
@@ -158,25 +156,25 @@ def _read(path: Path) -> tuple[list[Event], int]:
         return [], 0
     text = path.read_bytes()
     whole = text[: text.rfind(b"\n") + 1]
-    found = []
+    events = []
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
-            found.append(event_from_plain(json.loads(line)))
+            events.append(event_from_plain(json.loads(line)))
         except (ValueError, AegisError) as error:
             raise InputError(
                 f"{path}, line {number}: not an event of a gate ({error}); restore the file or start anew"
             ) from error
-    if found and not isinstance(found[0], GateOpened):
-        raise InputError(f"{path}, line 1: the events of a gate begin with 'opened', found '{found[0].kind}'")
-    return found, len(whole)
+    if events and not isinstance(events[0], GateOpened):
+        raise InputError(f"{path}, line 1: the events of a gate begin with 'opened', found '{events[0].kind}'")
+    return events, len(whole)
 
 
-def _restore_run(path: Path, handover: Handover, kept: list[Event]) -> None:
+def _restore_run(path: Path, handover: GateRun, recorded: list[Event]) -> None:
     """Run a kept run again; what a write that was broken off has lost of its last episode comes about again."""
-    if not kept:
+    if not recorded:
         return
     try:
-        handover.restore(kept)
+        handover.restore(recorded)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
 
@@ -200,7 +198,7 @@ def _append(path: Path, events: Sequence[Event]) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; what was written before is kept") from error
 
 
-def _settings(handover: Handover, episodes: int, about: dict[str, Any]) -> dict[str, Any]:
+def _settings(handover: GateRun, episodes: int, about: dict[str, Any]) -> dict[str, Any]:
     return {
         **about,
         "seed": handover.seed,
@@ -216,25 +214,30 @@ def _settings(handover: Handover, episodes: int, about: dict[str, Any]) -> dict[
 
 
 def episode_fingerprints(problem: Problem, batch: Batch) -> dict[str, Any]:
-    """Return what was seen: no episode of it certifies policies learned from it, whatever the log is called then."""
+    """Return fingerprints of the episodes: they certify no policy that was learned from them, under any name of the log."""
     return EpisodeFingerprints.among([episode_hashes(batch)], content_digest(problem)).plain()
 
 
-def _finish(place: Path, handover: Handover) -> dict[str, Any]:
+def _finish(place: Path, handover: GateRun) -> dict[str, Any]:
     whole = concat(list(handover.batches))
     write_log(whole, handover.problem, place / LOG_FILE)
-    seen = episode_fingerprints(handover.problem, whole)
+    fingerprints = episode_fingerprints(handover.problem, whole)
     for level in handover.problem.names:
         if level not in handover.deployed and (place / POLICIES_FOLDER / level).is_dir():
             shutil.rmtree(place / POLICIES_FOLDER / level)  # an operator gave it back
     for level, policy in handover.deployed.items():
         held = handover.state.at(level)
-        record = {"kind": "handover", "scope": [level], "won": None if held is None else held.challenge, "fingerprints": seen}
+        record = {
+            "kind": "handover",
+            "scope": [level],
+            "won": None if held is None else held.challenge,
+            "fingerprints": fingerprints,
+        }
         save_policy(policy, place / POLICIES_FOLDER / level, record)
     handed = {event.level for event in handover.events if isinstance(event, Flipped)}
     written = run_problem_as_logged(handover.problem, handover.legacy, handed, whole)
     if written != handover.problem:
         save_problem(written, place / OTHERS_FILE)
-    found = summarise_run(handover)
-    write_text(place / SUMMARY_FILE, json.dumps(found, indent=2, allow_nan=False) + "\n")
-    return found
+    summary = summarise_run(handover)
+    write_text(place / SUMMARY_FILE, json.dumps(summary, indent=2, allow_nan=False) + "\n")
+    return summary

@@ -65,14 +65,16 @@ class Turn:
 
 def turns(events: Sequence[Event]) -> tuple[Turn, ...]:
     """Return the turns of agents in the order in which they began; an upgrade goes on with a turn."""
-    found: list[Turn] = []
+    turns_so_far: list[Turn] = []
     for event in events:
-        open_at = next((place for place, turn in enumerate(found) if _is_at_level(turn, event) and turn.until is None), None)
+        open_at = next(
+            (place for place, turn in enumerate(turns_so_far) if _is_at_level(turn, event) and turn.until is None), None
+        )
         if isinstance(event, Flipped) and open_at is None:
-            found.append(Turn(event.level, event.since))
+            turns_so_far.append(Turn(event.level, event.since))
         if isinstance(event, Reverted) and open_at is not None:
-            found[open_at] = Turn(event.level, found[open_at].since, event.since - 1)
-    return tuple(found)
+            turns_so_far[open_at] = Turn(event.level, turns_so_far[open_at].since, event.since - 1)
+    return tuple(turns_so_far)
 
 
 def last_change_of_control(events: Sequence[Event]) -> int:
@@ -83,10 +85,10 @@ def last_change_of_control(events: Sequence[Event]) -> int:
 def handed_over_episodes(events: Sequence[Event]) -> npt.NDArray[np.bool_]:
     """Return `[episodes]`: whether any level was handed over at the time of each closed episode."""
     size = sum(isinstance(event, UnitCounted) for event in events)
-    found = np.zeros(size, dtype=np.bool_)
+    handed_over = np.zeros(size, dtype=np.bool_)
     for turn in turns(events):
-        found[turn.since - 1 : turn.until] = True
-    return found
+        handed_over[turn.since - 1 : turn.until] = True
+    return handed_over
 
 
 def _is_at_level(turn: Turn, event: Event) -> bool:
@@ -137,5 +139,5 @@ def _row(event: Event) -> dict[str, Any]:
 def scaled_episode_rewards(problem: Problem, batch: Batch) -> Array:
     """Return the scaled nested-mean reward `[E]` of each episode; nan where rewards are missing."""
     view = CandidateView(problem, batch, None, RewardModels())  # type: ignore[arg-type]  # no policy is asked
-    found = view.below(reward_measure(problem), None)
-    return np.where(found.low == found.high, found.low, np.nan)
+    bounds = view.below(reward_measure(problem), None)
+    return np.where(bounds.low == bounds.high, bounds.low, np.nan)

@@ -11,7 +11,7 @@ import numpy as np
 from aegis.errors import InputError
 from aegis.handover.events import Alarm, Event, Flipped, GateOpened, Reverted, UnitCounted, event_to_plain
 from aegis.handover.gate_state import Deployed, GateState
-from aegis.handover.plant_runner import Handover
+from aegis.handover.plant_runner import GateRun
 from aegis.handover.run_history import handed_over_episodes, last_change_of_control, turns
 from aegis.ope import Measure, describe_comparator, reward_measure
 from aegis.problem import Scope
@@ -26,18 +26,18 @@ ASSUMES = (
 )
 
 
-def summarise_run(handover: Handover) -> dict[str, Any]:
+def summarise_run(handover: GateRun) -> dict[str, Any]:
     """Return plain data: `levels`, `events` (all but single units), `ledger`, `rewards`, in the units of the reward as logged."""
     measure = reward_measure(handover.problem)
     state = handover.state
     return {
         "sentence": verdict_sentence(handover),
-        "certificate": states_certificate(handover),
+        "certificate": handover.certificate,
         "episodes": state.episode,
         "unit": measure.unit,
         "levels": [_level(handover, measure, name) for name in state.levels],
         "events": [
-            event_in_reward_units(event, measure, states_certificate(handover))
+            event_in_reward_units(event, measure, handover.certificate)
             for event in handover.events
             if not isinstance(event, UnitCounted | GateOpened)
         ],
@@ -52,11 +52,11 @@ def summarise_run(handover: Handover) -> dict[str, Any]:
         "paused": state.paused,
         "audit": _audit(handover),
         "gates": None if handover.counted is None else handover.counted.plain(),
-        "assumes": ASSUMES if states_certificate(handover) else "",
+        "assumes": ASSUMES if handover.certificate else "",
     }
 
 
-def _audit(handover: Handover) -> dict[str, Any]:
+def _audit(handover: GateRun) -> dict[str, Any]:
     """Return what the audit of the gate's own stream found: what paused the gate, ever, and what puts off a decision now."""
     state = handover.state
     names = ("episode", "code", "level", "why", "fix")
@@ -68,11 +68,6 @@ def _audit(handover: Handover) -> dict[str, Any]:
     }
 
 
-def states_certificate(handover: Handover) -> bool:
-    """Say whether what the gate computes is a certificate."""
-    return bool(getattr(handover, "certificate", True))
-
-
 def format_lower_bound(value: float, sign: str = "") -> str:
     """Return a lower bound in four digits, never rounded up; sign: '+' to write that of a gain."""
     if value == 0.0 or not math.isfinite(value):
@@ -81,7 +76,7 @@ def format_lower_bound(value: float, sign: str = "") -> str:
     return f"{math.floor(value / unit) * unit:{sign}.4g}"
 
 
-def verdict_sentence(handover: Handover) -> str:
+def verdict_sentence(handover: GateRun) -> str:
     """Return the verdict in one sentence, then what limits it.
 
     These are: what was not tested after a revert, a legacy that moves, an alarm, a reward that fell, whether the
@@ -90,22 +85,22 @@ def verdict_sentence(handover: Handover) -> str:
     Raises InputError if more of the risk is spent than there is: then nothing can be said to hold at that risk.
     """
     state = handover.state
-    if states_certificate(handover) and state.spent > state.settings.delta * (1.0 + 1e-9):
+    if handover.certificate and state.spent > state.settings.delta * (1.0 + 1e-9):
         raise InputError(
             f"the challenges of this gate have spent {state.spent:.6g} of a risk of {state.settings.delta:g}: its events are not "
             "those of a gate; restore them or start anew"
         )
-    said = (
+    warnings = (
         [
             *untested_warnings(handover),
             *legacy_change_warnings(state, handover.comparator.levels),
             *alarm_warnings(state),
             *lower_mean_warnings(handover),
         ]
-        if states_certificate(handover)
+        if handover.certificate
         else []
     )
-    warning = "".join(f" {text}" for text in said)
+    warning = "".join(f" {text}" for text in warnings)
     gates = "" if handover.counted is None or not handover.counted.words else f" {handover.counted.words}"
     return _verdict(handover) + warning + _stopped(state) + gates
 
@@ -132,11 +127,11 @@ def risk_promise(state: GateState, several: bool = False) -> str:
         return f"Probability of any wrong handover{' by this gate' if several else ''}: at most {risk}."
     last = state.refusals[-1]
     words = []
-    given = " and ".join(f"'{item.level}'" for item in state.deployed if item.doubted)
-    if given:
+    doubted = " and ".join(f"'{item.level}'" for item in state.deployed if item.doubted)
+    if doubted:
         words.append(
             f"Nothing is promised about what was handed over up to episode {last.episode}: after the handover the audit found "
-            f"that an assumption is broken ({last.code}). Give {given} back to the legacy (revert)."
+            f"that an assumption is broken ({last.code}). Give {doubted} back to the legacy (revert)."
         )
     if state.resumed is not None and any(not item.doubted for item in state.deployed):
         words.append(
@@ -148,7 +143,7 @@ def risk_promise(state: GateState, several: bool = False) -> str:
 
 def legacy_change_warnings(state: GateState, stated: Collection[str]) -> list[str]:
     """Return what gains mean at each level whose legacy moves. stated: levels whose incumbent the problem states."""
-    found = []
+    warnings = []
     for item in {item.level: item for item in state.notes}.values():  # the latest of each level
         means = (
             f"Gains at '{item.level}' over the stated incumbent hold all the same; over the log as it was they would be over the "
@@ -158,8 +153,8 @@ def legacy_change_warnings(state: GateState, stated: Collection[str]) -> list[st
         )
         held = state.at(item.level)
         capped = "" if held is None or held.cap is None else " The policy in control there is capped by it and changes with it."
-        found.append(f"Found after episode {item.episode}: {item.why} ({item.code}). {means}{capped} What to do: {item.fix}.")
-    return found
+        warnings.append(f"Found after episode {item.episode}: {item.why} ({item.code}). {means}{capped} What to do: {item.fix}.")
+    return warnings
 
 
 def alarm_warnings(state: GateState) -> list[str]:
@@ -173,7 +168,7 @@ def alarm_warnings(state: GateState) -> list[str]:
     ]
 
 
-def lower_mean_warnings(handover: Handover) -> list[str]:
+def lower_mean_warnings(handover: GateRun) -> list[str]:
     """Return that less is earned since control changed last than before the first handover; empty if that may be chance.
 
     It needs no exploration: where a policy in control explores no more, the audit is blind, and a capacity that episodes share
@@ -200,21 +195,21 @@ def lower_mean_warnings(handover: Handover) -> list[str]:
     ]
 
 
-def untested_warnings(handover: Handover) -> list[str]:
+def untested_warnings(handover: GateRun) -> list[str]:
     """Return a warning for each level whose gain was certified beside an agent that has been given back since."""
-    found = []
+    warnings = []
     for level, others in handover.state.untested.items():
         names = " and ".join(map(repr, others))
-        found.append(
+        warnings.append(
             f"The gain at '{level}' was certified with the agent at {names}, given back since: this combination was not tested."
         )
-    return found
+    return warnings
 
 
-def _verdict(handover: Handover) -> str:
+def _verdict(handover: GateRun) -> str:
     state, measure = handover.state, reward_measure(handover.problem)
     risk = f"{state.settings.delta:.3g}"
-    if not states_certificate(handover):
+    if not handover.certificate:
         return _no_certificate(handover, measure)
     if not state.deployed and state.waiting:
         names = " and ".join(repr(item.level) for item in state.waiting)
@@ -232,14 +227,14 @@ def _verdict(handover: Handover) -> str:
         )
     ordered = sorted(state.deployed, key=lambda item: item.since)
     parts = [_held(handover, item, measure) for item in ordered]
-    kept = [name for name in state.levels if state.at(name) is None]
-    rest = f"; the legacy keeps {', '.join(map(repr, kept))}" if kept else ""
+    legacy_levels = [name for name in state.levels if state.at(name) is None]
+    rest = f"; the legacy keeps {', '.join(map(repr, legacy_levels))}" if legacy_levels else ""
     several = handover.counted is not None and handover.counted.number > 1
     beside = " Each gain is certified while the other levels act as they did then." if len(state.levels) > 1 else ""
     return f"Handed over: {' and '.join(parts)}{rest}.{beside} {risk_promise(state, several)}"
 
 
-def _held(handover: Handover, item: Deployed, measure: Measure) -> str:
+def _held(handover: GateRun, item: Deployed, measure: Measure) -> str:
     """Return since when a level is handed over, and what was certified of the policy that is in control."""
     gain = f"{format_lower_bound(measure.gain(item.gain_lower))}{_unit(measure)}"
     since = _since(handover, item)
@@ -248,21 +243,21 @@ def _held(handover: Handover, item: Deployed, measure: Measure) -> str:
     return f"'{item.level}' since episode {since}, upgraded at {item.since} (at least {gain} more than the policy before)"
 
 
-def comparator_words(handover: Handover, level: str) -> str:
+def comparator_words(handover: GateRun, level: str) -> str:
     """Return who a challenger at a level that the legacy controls is compared with."""
     return describe_comparator(handover.problem, handover.comparator, Scope(level), handover.state.moving)
 
 
-def _since(handover: Handover, item: Deployed) -> int:
+def _since(handover: GateRun, item: Deployed) -> int:
     """Return since which episode an agent controls the level of a deployed policy."""
-    found = item.since
+    since = item.since
     for event in handover.events:
         if isinstance(event, Flipped) and event.level == item.level and event.action == "handover":
-            found = event.since  # the last one, if the level was given back in between
-    return found
+            since = event.since  # the last one, if the level was given back in between
+    return since
 
 
-def _no_certificate(handover: Handover, measure: Measure) -> str:
+def _no_certificate(handover: GateRun, measure: Measure) -> str:
     """Return what a gate did that certifies nothing; its numbers are not called gains."""
     state = handover.state
     if not state.deployed:
@@ -279,23 +274,23 @@ def event_in_reward_units(event: Event, measure: Measure, certificate: bool = Tr
 
     certificate: what is no bound is not called one.
     """
-    found = event_to_plain(event)
-    if "challenges" in found:
+    plain = event_to_plain(event)
+    if "challenges" in plain:
         names = ("name", "level", "kind", "cap", "policy")
-        found["challenges"] = [
+        plain["challenges"] = [
             {**{name: item[name] for name in names}, "delta": sum(c["delta"] for c in item["claims"] if c["what"] != "value")}
-            for item in found["challenges"]
+            for item in plain["challenges"]
         ]
-    if "gain_lower" in found:
-        found["gain_lower" if certificate else "difference"] = measure.gain(found.pop("gain_lower"))
-    if "value_lower" in found:
-        found["value_lower"] = measure.value(found["value_lower"])
+    if "gain_lower" in plain:
+        plain["gain_lower" if certificate else "difference"] = measure.gain(plain.pop("gain_lower"))
+    if "value_lower" in plain:
+        plain["value_lower"] = measure.value(plain["value_lower"])
     if isinstance(event, Alarm):
-        found["floor"] = measure.value(event.floor)
-    return found
+        plain["floor"] = measure.value(event.floor)
+    return plain
 
 
-def _level(handover: Handover, measure: Measure, name: str) -> dict[str, Any]:
+def _level(handover: GateRun, measure: Measure, name: str) -> dict[str, Any]:
     now = handover.state.at(name)
     flips = [event for event in handover.events if isinstance(event, Flipped) and event.level == name]
     reverts = [event.episode for event in handover.events if isinstance(event, Reverted) and event.level == name]
@@ -307,7 +302,7 @@ def _level(handover: Handover, measure: Measure, name: str) -> dict[str, Any]:
         "since": None if now is None else _since(handover, now),
         "policy_since": None if now is None else now.since,
         "cap": None if now is None else now.cap,
-        "gain_lower" if states_certificate(handover) else "difference": None if now is None else measure.gain(now.gain_lower),
+        "gain_lower" if handover.certificate else "difference": None if now is None else measure.gain(now.gain_lower),
         "first_flip": handed,
         "held": [[turn.since, turn.until] for turn in turns(handover.events) if turn.level == name],
         "upgrades": sum(event.action == "upgrade" for event in flips),
@@ -315,7 +310,7 @@ def _level(handover: Handover, measure: Measure, name: str) -> dict[str, Any]:
     }
 
 
-def _rewards(handover: Handover, measure: Measure) -> dict[str, Any]:
+def _rewards(handover: GateRun, measure: Measure) -> dict[str, Any]:
     """Return means of realised rewards: of everything, before the first flip, after the last, and of the policies in control now.
 
     held_back, beside: of episodes that stayed with the legacy, and of the others while anything was handed over.

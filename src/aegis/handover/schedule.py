@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from aegis.certificate import ChallengeTerms
 from aegis.errors import PolicyError
 from aegis.handover.challenger import Challenger, make_challenger
 from aegis.handover.events import AGENT, BEFORE, LEGACY
@@ -23,7 +24,7 @@ from aegis.rng import stream
 
 
 def draw_arm(settings: GateSettings, state: GateState, seed: int, episode: int) -> str:
-    """Return who acts in an episode, counted from 1; drawn for each episode, whatever happens in it.
+    """Return the arm of an episode, counted from 1; it is drawn from the seed, so that it does not depend on the episode.
 
     Episodes that are held back, or left to what acted before, are no part of any test: what is tested is compared with the
     policies that are in control now.
@@ -39,11 +40,11 @@ def draw_arm(settings: GateSettings, state: GateState, seed: int, episode: int) 
 
 def acting_policy(problem: Problem, legacy: Policy, deployed: Mapping[str, Policy]) -> Policy:
     """Return deployed policies at their levels and the legacy elsewhere, as one policy."""
-    found = legacy
+    policy = legacy
     for level in problem.names:
         if level in deployed:
-            found = Hybrid(problem, [level], deployed[level], found)
-    return found
+            policy = Hybrid(problem, [level], deployed[level], policy)
+    return policy
 
 
 def previous_policy(
@@ -66,23 +67,24 @@ def freeze_challengers(host: Host, history: History, state: GateState, changed: 
     problem, legacy, settings = history.problem, history.legacy, state.settings
     floor, upgrades = settings.floor, settings.upgrades and settings.floor > 0
     levels = [name for name in state.levels if state.at(name) is None or upgrades]
-    prior, made, incumbent = history.phase(), [], history.comparator
+    prior, challengers, incumbent = history.phase(), [], history.comparator
     for level, proposal in host.propose(history, levels, host_seed(host, seed)).items():
         for cap, new in capped_steps(
             problem, legacy, level, proposal, caps_for_level(state, level, level in incumbent.levels)
         ).items():
             policy = Floored(problem, new, legacy, floor, [level])
             comparator = incumbent.at(level) if state.at(level) is None else None
-            variation = largest_variation(level, cap, floor, comparator)
-            share = margin_allowance(changed.get(level, 0), upgrades)
-            among = len(state.levels)
+            terms = ChallengeTerms(
+                variation=largest_variation(level, cap, floor, comparator),
+                allowed=margin_allowance(changed.get(level, 0), upgrades),
+                levels=len(state.levels),
+                comparator=comparator or Comparator(),
+            )
             try:
-                made.append(
-                    make_challenger(problem, level, cap, policy, variation, proposal.prediction, prior, share, among, comparator)
-                )
+                challengers.append(make_challenger(problem, level, cap, policy, terms, proposal.prediction, prior))
             except PolicyError as error:
                 raise PolicyError(f"host '{host.name}', level '{level}': {error}") from error
-    return made
+    return challengers
 
 
 def largest_variation(level: str, cap: float, floor: float, comparator: Comparator | None) -> float:

@@ -154,18 +154,18 @@ def find_policy_mismatch(policy: Policy, batch: Batch) -> tuple[int, str] | None
     Where: the place of the first such episode in the batch. The probabilities of a mixture depend on the form in which they are
     logged, of its particle or of several weighed in some way: they lie between the smallest and the largest of its particles.
     """
-    found: tuple[int, str] | None = None
+    mismatch: tuple[int, str] | None = None
     for level, table in batch.levels.items():
         if table.mu_full is None:
             continue
-        asked: Array = policy.full(level, batch)
-        low, high = asked.min(axis=0), asked.max(axis=0)
+        expected: Array = policy.full(level, batch)
+        low, high = expected.min(axis=0), expected.max(axis=0)
         off = np.maximum(low - table.mu_full, table.mu_full - high).max(axis=1) > SAME_PROPENSITY
         if not off.any():
             continue
         row, owner = int(np.argmax(off)), batch.episode_of(level)
         place = int(owner[row])
-        if found is None or place < found[0]:
+        if mismatch is None or place < mismatch[0]:
             decision = row - int(np.searchsorted(owner, place)) + 1
             own = [f"{np.round(edge[row], 6).tolist()}" for edge in (low, high)]
             words = (
@@ -173,8 +173,8 @@ def find_policy_mismatch(policy: Policy, batch: Batch) -> tuple[int, str] | None
                 f"{np.round(table.mu_full[row], 6).tolist()}, the policy in control has {' to '.join(dict.fromkeys(own))}: "
                 "another version of the policy acts"
             )
-            found = place, words
-    return found
+            mismatch = place, words
+    return mismatch
 
 
 ALPHA = 0.001  # of each test, over the life of a gate
@@ -238,20 +238,20 @@ def standing_postponement(state: GateState, unit: UnitCounted, events: Sequence[
     return AuditResponse(state.put_off) if state.audits(unit) and is_decision(events) else NO_RESPONSE
 
 
-def is_anytime_refusal(found: Finding) -> bool:
+def is_anytime_refusal(finding: Finding) -> bool:
     """Say whether a finding that refuses comes from a test by betting that may pause a gate, and not from a standard score."""
-    betting = "log10_evidence" in found.figures and found.figures.get("test", ANYTIME) == ANYTIME
-    return found.code in PAUSING and found.severity == "refused" and betting
+    betting = "log10_evidence" in finding.figures and finding.figures.get("test", ANYTIME) == ANYTIME
+    return finding.code in PAUSING and finding.severity == "refused" and betting
 
 
-def pauses_gate(found: Finding, alpha: float) -> bool:
+def pauses_gate(finding: Finding, alpha: float) -> bool:
     """Say whether a finding of an audit at level alpha pauses a gate: it refuses, by evidence that holds at every time."""
-    if not is_anytime_refusal(found):
+    if not is_anytime_refusal(finding):
         return False
-    if PAUSING[found.code] == FORWARD:
+    if PAUSING[finding.code] == FORWARD:
         return True  # the audit has compared it with 1/alpha
-    overlap, bets = float(found.figures.get("overlap", 2.0)), float(found.figures.get("bets", 1.0))
-    evidence = float(found.figures["log10_evidence"])
+    overlap, bets = float(finding.figures.get("overlap", 2.0)), float(finding.figures.get("bets", 1.0))
+    evidence = float(finding.figures["log10_evidence"])
     return overlap <= 1.0 or evidence >= overlap * math.log10(2.0 * overlap * STAKES * max(bets, 1.0) / alpha)
 
 
@@ -267,7 +267,7 @@ class StreamAudit:
     segment: int = 1
     episodes: int = 0
     _auditor: Auditor | None = None  # of whole chunks
-    _asked: tuple[int, Auditor] | None = None  # the latest one that was asked, and of how many episodes
+    _latest: tuple[int, Auditor] | None = None  # the auditor of the latest answer, with its number of episodes
     _waiting: list[tuple[Batch, list[int]]] = field(default_factory=list)  # episodes that are in no chunk yet, by batch
 
     @property
@@ -277,7 +277,7 @@ class StreamAudit:
 
     def start(self, segment: int) -> None:
         """Begin a new segment."""
-        self.segment, self.episodes, self._auditor, self._asked = segment, 0, None, None
+        self.segment, self.episodes, self._auditor, self._latest = segment, 0, None, None
         self._waiting.clear()
 
     def asked(
@@ -291,7 +291,7 @@ class StreamAudit:
         auditor = self._auditor
         if waiting:
             auditor = self._with(waiting)
-            self._asked = self.episodes + (batch is not None), auditor
+            self._latest = self.episodes + (batch is not None), auditor
         if auditor is None:
             return NO_RESPONSE
         careful = deciding or before is not None
@@ -305,10 +305,10 @@ class StreamAudit:
 
     def _instead(self, audit: Audit, doubts: Sequence[Finding]) -> Interruption | None:
         """Return the pause that an audit asks for, else the delay that doubts do, else None."""
-        for found in audit.refused:
-            if pauses_gate(found, self.alpha):
-                return Paused(0, f"the audit refuses what it counts: {found.message}", found.code, found.level, found.fix)
-        return next((Postponed(0, found.message, found.code, found.level) for found in doubts), None)
+        for finding in audit.refused:
+            if pauses_gate(finding, self.alpha):
+                return Paused(0, f"the audit refuses what it counts: {finding.message}", finding.code, finding.level, finding.fix)
+        return next((Postponed(0, finding.message, finding.code, finding.level) for finding in doubts), None)
 
     def _changing(self, audit: Audit, episodes: int) -> list[AuditNote]:
         """Return a note for each level whose logged probabilities move, or are not one function of the context.
@@ -322,11 +322,13 @@ class StreamAudit:
         several = {item.level: item for item in audit.findings if item.code == SEVERAL_LOGGERS}
         return [self._note(level or "", item) for level, item in {**several, **moving}.items()]
 
-    def _note(self, level: str, found: Finding) -> AuditNote:
-        goes = f"go with {found.figures['follows']}: the legacy learns, or was changed" if "follows" in found.figures else DIFFER
+    def _note(self, level: str, finding: Finding) -> AuditNote:
+        goes = (
+            f"go with {finding.figures['follows']}: the legacy learns, or was changed" if "follows" in finding.figures else DIFFER
+        )
         stated = self.problem.level(level).comparator
         fix = STATED if stated is not None and not stated.logged else UNSTATED
-        return AuditNote(0, f"at like contexts the logged probabilities at level '{level}' {goes}", found.code, level, fix)
+        return AuditNote(0, f"at like contexts the logged probabilities at level '{level}' {goes}", finding.code, level, fix)
 
     def add(self, batch: Batch, place: int) -> None:
         """Add the episode at a place of a batch, the next one of the segment."""
@@ -337,18 +339,18 @@ class StreamAudit:
         self.episodes += 1
         if self.episodes % CHUNK:
             return
-        known = self._asked is not None and self._asked[0] == self.episodes
-        self._auditor = self._asked[1] if known and self._asked is not None else self._with(self._waiting)
-        self._asked = None
+        known = self._latest is not None and self._latest[0] == self.episodes
+        self._auditor = self._latest[1] if known and self._latest is not None else self._with(self._waiting)
+        self._latest = None
         self._waiting.clear()
 
     def _with(self, waiting: Sequence[tuple[Batch, list[int]]]) -> Auditor:
         """Return an auditor of all chunks and of what waits; the one of the chunks stays as it is."""
         rest = concat([batch.take_episodes(np.array(places)) for batch, places in waiting])
         if self._auditor is not None:
-            made = copy.deepcopy(self._auditor, {id(self.problem): self.problem})
+            auditor = copy.deepcopy(self._auditor, {id(self.problem): self.problem})
         else:
-            made = Auditor(self.problem, alpha=self.alpha)
-            made.place(rest, min(PLACING, len(rest)))
-        made.add(rest)
-        return made
+            auditor = Auditor(self.problem, alpha=self.alpha)
+            auditor.place(rest, min(PLACING, len(rest)))
+        auditor.add(rest)
+        return auditor

@@ -141,7 +141,6 @@ class PacBayesGate(PeriodicGate):
     """
 
     name: ClassVar[str] = "pac-bayes"
-    label: ClassVar[str] = "certified by the sharp PAC-Bayes bound, prior fixed before the units"
     certificate: ClassVar[bool] = True
     settings: PacBayesSettings
     beliefs: dict[str, Belief] = field(default_factory=dict, init=False, repr=False)

@@ -67,8 +67,6 @@ def check_integer(value: object, what: str, least: int = 1) -> None:
         raise SettingError(f"{what} is a whole number from {least}, found {value!r}")
 
 
-NOT_A_CERTIFICATE = "not a certificate"
-
 REWARDS = ("raw", "scaled")
 
 STANDARDISED_BY = 20  # episodes of the legacy, of other seeds, for models whose length-scales need it
@@ -125,7 +123,6 @@ class PublishedGate(PeriodicGate):
     """A run of Algorithm 2. Its flips carry the published number as `gain_lower`, which is no bound of anything."""
 
     name: ClassVar[str] = "published"
-    label: ClassVar[str] = f"{NOT_A_CERTIFICATE}: Algorithm 2 of the paper as published, kept for comparison"
     certificate: ClassVar[bool] = False
     settings: PublishedSettings
     belief: Belief = field(init=False, repr=False)

@@ -29,7 +29,6 @@ from aegis.handover import (
     GateState,
     OperatorAction,
     Paused,
-    Postponed,
     event_to_plain,
     is_decision,
     open_gate,
@@ -329,7 +328,7 @@ class LiveGate:
     def _done(self, action: str, records: Sequence[JournalRecord]) -> Answers:
         """Return what was done, and what was done instead if the audit did not let it happen."""
         last = records[-1].body["event"]
-        instead = last if last["kind"] in (Paused.kind, Postponed.kind) and action == "approve" else None
+        instead = last if last["kind"] in ("paused", "put off") and action == "approve" else None
         return {"done": action, "at": records[0].at, "instead": None if instead is None else f"{last['kind']}: {last['why']}"}
 
     def after(self, gate_input: GateInput) -> tuple[Event, ...]:

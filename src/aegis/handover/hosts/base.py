@@ -40,8 +40,8 @@ def capped_steps(problem: Problem, legacy: Policy, level: str, proposal: Proposa
 
     The latter, which has no cap, takes the place of the step without one.
     """
-    found: dict[float, Policy] = {limit: Capped(problem, proposal.scores, legacy, limit, [level]) for limit in caps}
-    return found if proposal.policy is None else {**found, math.inf: proposal.policy}
+    steps: dict[float, Policy] = {limit: Capped(problem, proposal.scores, legacy, limit, [level]) for limit in caps}
+    return steps if proposal.policy is None else {**steps, math.inf: proposal.policy}
 
 
 class Host(Protocol):
@@ -115,15 +115,15 @@ def _check_policy(policy: Policy, level: str, batch: Batch, where: str, actions:
 
 
 def _check_model(model: RewardModel, what: str, level: str, batch: Batch, where: str, actions: int | None) -> None:
-    found = np.asarray(model.predict(level, batch))
+    scores = np.asarray(model.predict(level, batch))
     table = batch.levels[level]
-    if found.ndim != 2 or len(found) != len(table) or (actions is not None and found.shape[1] != actions):
+    if scores.ndim != 2 or len(scores) != len(table) or (actions is not None and scores.shape[1] != actions):
         expected = [len(table), "A" if actions is None else actions]
-        raise PolicyError(f"{where}: {what}s have the shape {list(found.shape)}, expected [decisions, actions] = {expected}")
-    wrong = ~np.isfinite(found) & open_actions(table.available, len(found), found.shape[1], where)
+        raise PolicyError(f"{where}: {what}s have the shape {list(scores.shape)}, expected [decisions, actions] = {expected}")
+    wrong = ~np.isfinite(scores) & open_actions(table.available, len(scores), scores.shape[1], where)
     if wrong.any():
         row, action = (int(place) for place in np.argwhere(wrong)[0])
-        raise PolicyError(f"{where}, row {row}: the {what} of action {action} is {found[row, action]}, expected a finite number")
+        raise PolicyError(f"{where}, row {row}: the {what} of action {action} is {scores[row, action]}, expected a finite number")
     check_timeless(model, lambda asked: np.asarray(model.predict(level, asked)), level, batch, where)
 
 
@@ -148,27 +148,27 @@ SLACK = 1e-9  # probabilities that were added up may exceed one by a hair
 
 def logged_propensities(level: str, batch: Batch) -> Array:
     """Return the logged probability of every action taken `[n]`; RefusedError if one cannot be."""
-    found = batch.levels[level].mu_taken
-    wrong = ~((found > 0) & (found <= 1.0 + SLACK))
+    propensities = batch.levels[level].mu_taken
+    wrong = ~((propensities > 0) & (propensities <= 1.0 + SLACK))
     if wrong.any():
         row = int(np.argmax(wrong))
         episode = batch.episode[batch.episode_of(level)[row]]
         raise RefusedError(
-            f"level '{level}', row {row} (episode {episode}): the action taken has the logged probability {found[row]}, which "
-            "cannot be; what is logged must be the probability with which the acting policy chose it"
+            f"level '{level}', row {row} (episode {episode}): the logged propensity of the action is {propensities[row]}; "
+            "expected a number above 0 and at most 1, the probability with which the acting policy chose it"
         )
-    return found
+    return propensities
 
 
 CLOSE = 1e-5  # of the largest answer: sums in 32 bits depend on the order of the rows
 
 
-def check_timeless(asked: object, answer: Callable[[Batch], Array], level: str, batch: Batch, where: str) -> None:
+def check_timeless(source: object, answer: Callable[[Batch], Array], level: str, batch: Batch, where: str) -> None:
     """Raise PolicyError if code answers by the number of an episode, or by the place of a row, instead of the contexts.
 
     answer: of what is asked, a policy or a model, `[n, A]` for the decisions of a level.
     """
-    if not is_code(asked):
+    if not is_code(source):
         return
     known = batch.before(level)
     backwards = np.arange(len(batch))[::-1]

@@ -65,44 +65,31 @@ class CausalHost:
         problem = history.problem
         refuse_carry_over(problem, self.name)
         belief = learn_belief(problem, history.everything(), self.models)
-        found = {}
+        proposals = {}
         for level in levels:
             if not history.everywhere and level != problem.innermost.name:
-                seen = fit_reward_models(problem, history.phase(), (level,))
-                if seen is not None:
-                    found[level] = Proposal(seen, seen)
+                model = fit_reward_models(problem, history.phase(), (level,))
+                if model is not None:
+                    proposals[level] = Proposal(model, model)
                 continue
             mean = plan_mean_values(belief, level, history)
             if isinstance(self.rule, Greedy):
-                found[level] = Proposal(mean, mean)
+                proposals[level] = Proposal(mean, mean)
                 continue
             rng = stream(seed, "host", self.name, level, history.episodes)
             scope, episode = [level], history.episodes
             drawn = plan_policy(belief, self.rule, rng, scope, history.acting, integration=self.integration, episode=episode)
-            found[level] = READINGS[self.reading](problem, drawn, mean)
-        check_proposals(self.name, found, history, levels)
-        return found
+            proposals[level] = READINGS[self.reading](problem, drawn, mean)
+        check_proposals(self.name, proposals, history, levels)
+        return proposals
 
 
-def _mean(problem: Problem, drawn: Planned, prediction: RewardModel) -> Proposal:
-    """Score an action by the mean of its values over the draws."""
-    return Proposal(PlannedValues(problem, drawn), prediction)
-
-
-def _pessimistic(problem: Problem, drawn: Planned, prediction: RewardModel) -> Proposal:
-    """Score an action by the mean minus kappa standard deviations of its values over the draws."""
-    return Proposal(PessimisticValues(problem, drawn), prediction)
-
-
-def _likeliest(problem: Problem, drawn: Planned, prediction: RewardModel) -> Proposal:
-    """Score an action by how likely the rule takes it, then by what the mean predicts."""
-    return Proposal(LikelihoodRanks(problem, drawn, prediction), prediction)
-
-
+# How a plan by a rule and the prediction of the posterior mean become a proposal. Scores are the mean of an action's values over
+# the draws; that minus kappa standard deviations; or how likely the rule takes the action, then the prediction.
 READINGS: Mapping[str, Callable[[Problem, Planned, RewardModel], Proposal]] = {
-    "mean": _mean,
-    "pessimistic": _pessimistic,
-    "likeliest": _likeliest,
+    "mean": lambda problem, drawn, prediction: Proposal(PlannedValues(problem, drawn), prediction),
+    "pessimistic": lambda problem, drawn, prediction: Proposal(PessimisticValues(problem, drawn), prediction),
+    "likeliest": lambda problem, drawn, prediction: Proposal(LikelihoodRanks(problem, drawn, prediction), prediction),
 }
 
 
@@ -137,8 +124,8 @@ def particle_ratios(policy: Policy, level: str, batch: Batch, particles: int) ->
     A plan's particles are paired with those of the policies elsewhere, these varying fastest; at its own level all pairs with
     one draw agree.
     """
-    found = policy.taken(level, batch)
-    return np.ascontiguousarray((found[:: len(found) // particles] / logged_propensities(level, batch)).T)
+    probabilities = policy.taken(level, batch)
+    return np.ascontiguousarray((probabilities[:: len(probabilities) // particles] / logged_propensities(level, batch)).T)
 
 
 def particle_gains(
@@ -160,9 +147,9 @@ def lifted_particle_gains(
     """
     check_single_level(problem, level)
     view = CandidateView(problem, batch, None, RewardModels())  # type: ignore[arg-type]  # no policy is asked
-    seen = view.subtree(reward_measure(problem), level)
+    rewards = view.subtree(reward_measure(problem), level)
     own = incumbent_ratios(comparator, level, batch)[:, None]
-    worst = np.where(ratios >= own, seen.low[:, None], seen.high[:, None])
+    worst = np.where(ratios >= own, rewards.low[:, None], rewards.high[:, None])
     return np.nan_to_num(nested_means(batch, level, ratios * worst + own * (1.0 - worst)), nan=LIFT)
 
 
@@ -210,10 +197,10 @@ class WeighedParticles:
     @property
     def policy(self) -> Policy:
         """Return the Q-mixture: one policy for each of the heaviest particles, drawn once per episode with its weight."""
-        kept = np.sort(np.argsort(-self.best.weights, kind="stable")[:MOST])
-        kept = kept[self.best.weights[kept] > 0]
-        weights = self.best.weights[kept]
-        members = [self.particle(int(place)) for place in kept]
+        heaviest = np.sort(np.argsort(-self.best.weights, kind="stable")[:MOST])
+        heaviest = heaviest[self.best.weights[heaviest] > 0]
+        weights = self.best.weights[heaviest]
+        members = [self.particle(int(place)) for place in heaviest]
         return members[0] if len(members) == 1 else Mixture(members, (weights / weights.sum()).tolist())
 
     def particle(self, place: int) -> Policy:
@@ -251,12 +238,12 @@ class PacBayesHost:
         problem = history.problem
         refuse_carry_over(problem, self.name)
         mean = learn_belief(problem, history.everything(), self.models)
-        found = {}
+        proposals = {}
         for level, weighed in self.weigh(history, levels, seed).items():
             policy, prediction = weighed.policy, plan_mean_values(mean, level, history)
-            found[level] = Proposal(LikelihoodRanks(problem, policy, prediction), prediction, policy)
-        check_proposals(self.name, found, history, levels)
-        return found
+            proposals[level] = Proposal(LikelihoodRanks(problem, policy, prediction), prediction, policy)
+        check_proposals(self.name, proposals, history, levels)
+        return proposals
 
     def weigh(self, history: History, levels: Sequence[str], seed: int) -> dict[str, WeighedParticles]:
         """Return the particles of each level with the weights that give the largest bound on the later half of the phase."""
@@ -269,7 +256,7 @@ class PacBayesHost:
                 f"present phase, found {own.size}"
             )
         belief = learn_belief(problem, whole.take_episodes(np.arange(later[0])), self.models)
-        units, found = whole.take_episodes(later), {}
+        units, particles = whole.take_episodes(later), {}
         for level in levels:
             rng = stream(seed, "host", self.name, level, history.episodes)
             drawn = plan_policy(belief, Thompson(self.draws), rng, [level], history.acting, integration=self.integration)
@@ -278,8 +265,8 @@ class PacBayesHost:
             every = Particles.empty(GAIN_GRID, gains.shape[1]).add(gains)
             single = Particles.empty(GAIN_GRID, self.draws).add(gains[:, : self.draws])
             largest, equal = best_posterior(every, self.delta, HIGH), single.lower(single.prior, self.delta, HIGH)
-            found[level] = WeighedParticles(drawn, history.legacy, level, self.caps, largest, equal)
-        return found
+            particles[level] = WeighedParticles(drawn, history.legacy, level, self.caps, largest, equal)
+        return particles
 
     def _ratios(self, drawn: Planned, legacy: Policy, level: str, batch: Batch) -> Array:
         """Return candidate over logged probability of the action taken, `[n, N]`, of all draws and their steps."""

@@ -44,35 +44,35 @@ class ExternalHost:
 
     def propose(self, history: History, levels: Sequence[str], seed: int) -> Mapping[str, Proposal]:
         """Return what the policy or the learner proposes; PolicyError names host and level if it cannot be used."""
-        given = self._asked(history, levels, seed)
-        prediction = fit_reward_models(history.problem, history.phase(), tuple(given)) if given else None
-        found = {level: self._proposal(history, level, item, prediction) for level, item in given.items()}
-        check_proposals(self.name, found, history, levels)
-        return found
+        proposed = self._asked(history, levels, seed)
+        prediction = fit_reward_models(history.problem, history.phase(), tuple(proposed)) if proposed else None
+        proposals = {level: self._proposal(history, level, item, prediction) for level, item in proposed.items()}
+        check_proposals(self.name, proposals, history, levels)
+        return proposals
 
     def _asked(self, history: History, levels: Sequence[str], seed: int) -> dict[str, Any]:
         if isinstance(self.source, Policy):
             chosen = history.problem.scope(self.levels or None)
             return {level: self.source for level in levels if level in chosen}
         try:
-            given = self.source.propose(history, levels, host_seed(self.source, seed))
+            proposed = self.source.propose(history, levels, host_seed(self.source, seed))
         except AegisError as error:
             raise PolicyError(f"host '{self.name}', levels {', '.join(levels)}: {error}") from error
         except Exception as error:  # any that the user's learner raises
             raise PolicyError(
                 f"host '{self.name}', levels {', '.join(levels)}: raised {type(error).__name__}: {error}"
             ) from error
-        if not isinstance(given, Mapping):
+        if not isinstance(proposed, Mapping):
             raise PolicyError(
-                f"host '{self.name}': propose returns a mapping from levels to proposals, found {type(given).__name__}"
+                f"host '{self.name}': propose returns a mapping from levels to proposals, found {type(proposed).__name__}"
             )
-        unknown = [level for level in given if level not in levels]
+        unknown = [level for level in proposed if level not in levels]
         if unknown:
             raise PolicyError(
                 f"host '{self.name}', level '{unknown[0]}': nothing was asked about this level; levels asked about: "
                 f"{', '.join(levels)}"
             )
-        return dict(given)
+        return dict(proposed)
 
     def _proposal(self, history: History, level: str, item: Any, prediction: RewardModel | None) -> Proposal:
         if isinstance(item, Proposal):

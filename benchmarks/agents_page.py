@@ -1,4 +1,4 @@
-"""The page about agents, `docs/agents.md`, written from the tables: `python -m aegis.agents.agents_page > docs/agents.md`."""
+"""The page about agents, `docs/agents.md`, written from the tables: `python benchmarks/agents_page.py > docs/agents.md`."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ WRONG = {  # what is said, and how many episodes are kept
     "backwards": ("asked for episode .. and sent", None),
     "again": ("asked for episode .. and sent", None),
     "too few": ("asked for .. episodes after the first .. and sent", None),
-    "no probability": (r"level 'inner', row \d+ \(episode 30\).*logged probability 0.0", 30),
+    "no probability": (r"level 'inner', row \d+ \(episode 30\).*logged propensity of the action is 0.0", 30),
     "impossible": (r"level 'inner', row \d+ \(episode 30\).*has 0.0 among those of all actions", 30),
     "sum": (r"level 'inner'.*row \d+ \(episode 30\).*not a distribution", 30),
     "not a number": (r"level 'inner'.*\(episode 30\).*not a distribution", 30),

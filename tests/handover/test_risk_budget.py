@@ -49,7 +49,7 @@ def test_the_same_run_again_taken_up_or_told_something_is_the_same_gate(tmp_path
     run(tmp_path, ledger, 2)
     run(tmp_path, ledger, 3)
     again = gate(Visits(), 2)
-    run_in_folder(tmp_path / "run-2-0", again, 140, ABOUT, said=[OperatorAction("pause", "ann", "lunch", 0)], ledger=ledger)
+    run_in_folder(tmp_path / "run-2-0", again, 140, ABOUT, actions=[OperatorAction("pause", "ann", "lunch", 0)], ledger=ledger)
     assert again.counted is not None and again.counted.number == 1
     elsewhere = gate(Visits(), 3)
     run_in_folder(tmp_path / "elsewhere", elsewhere, 40, ABOUT, ledger=ledger)

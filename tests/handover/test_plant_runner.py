@@ -109,7 +109,7 @@ def test_events_of_another_gate_are_not_taken_up(whole: Handover) -> None:
 
 
 def test_another_seed_gives_other_challengers(whole: Handover) -> None:
-    with pytest.raises(PolicyError, match="is kept with the reward"):
+    with pytest.raises(PolicyError, match=r"'unit', reward: .* is recorded"):
         start(seed=4).restore(whole.events)
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from host_cases import LEVELS, history_of, leaning, leaning_policy, world_of
+from host_cases import LEVELS, history_of, leaning_policy, world_of
 from hypothesis import given, settings
 
 from aegis.agents import identity_digest
@@ -16,9 +16,8 @@ from aegis.errors import PolicyError, SettingError
 from aegis.handover import HOSTS, GateSettings, Handover, Proposal
 from aegis.handover.hosts.base import capped_steps
 from aegis.handover.hosts.external import ExternalHost
-from aegis.planning import LikelihoodRanks, PessimisticValues, PlannedValues, load_policy
-from aegis.planning.value_rules import pessimism
-from aegis.policies import Capped, Floored, Function, capped_probabilities, path_full, policy_digest, save_policy
+from aegis.planning import LikelihoodRanks, load_policy
+from aegis.policies import Capped, Floored, capped_probabilities, path_full, policy_digest, save_policy
 from aegis.problem import Batch, LevelTable
 
 
@@ -88,45 +87,6 @@ def test_a_host_that_plans_says_what_to_do_where_planning_does_not_apply(name):
 
 
 # ---- what each of them is -----------------------------------------------------------------------------------------------------
-
-
-def test_ucb_is_pessimistic_by_the_paper_s_kappa_once_it_is_deployed():
-    history = history_of(world_of())
-    proposal = HOSTS["ucb"]().propose(history, ["meta"], 1)["meta"]
-    assert isinstance(proposal.scores, PessimisticValues)
-    batch = history.everything()
-    drawn = proposal.scores.plan.values("meta", batch)
-    kappa = -proposal.scores.plan.choice.kappa
-    assert 0 < pessimism(0.0, 0.05, history.episodes) < kappa
-    np.testing.assert_allclose(proposal.scores.predict("meta", batch), drawn.mean(axis=0) - kappa * drawn.std(axis=0))
-    assert (proposal.scores.predict("meta", batch) < drawn.mean(axis=0)).any()
-
-
-def test_pessimistic_values_are_of_a_pessimistic_plan():
-    history = history_of(world_of())
-    other = HOSTS["ncts"]().propose(history, ["inner"], 1)["inner"].scores.plan
-    with pytest.raises(PolicyError, match="rule 'lcb'"):
-        PessimisticValues(history.problem, other)
-
-
-def test_ncts_averages_values_over_posterior_draws():
-    history = history_of(world_of())
-    proposal = HOSTS["ncts"]().propose(history, ["inner"], 1)["inner"]
-    assert isinstance(proposal.scores, PlannedValues)
-    assert proposal.scores.plan.theta.count == 8
-    batch = history.everything()
-    np.testing.assert_allclose(proposal.scores.predict("inner", batch), proposal.scores.plan.values("inner", batch).mean(axis=0))
-
-
-def test_proposals_suppose_that_whoever_acts_now_goes_on():
-    """What an outer action is worth depends on who acts below it: in the plant the two inner controllers differ."""
-    world = world_of("unified", preset="stress")
-    history = history_of(world, 60, "natural:epsilon=0.3")
-    values = []
-    for acting in (history.legacy, world.legacy("constant:value=-2.0")):
-        proposal = HOSTS["greedy"]().propose(replace(history, acting=acting), ["meta"], 1)["meta"]
-        values.append(proposal.scores.predict("meta", history.everything()))
-    assert np.abs(values[0] - values[1]).max() > 0.1
 
 
 # ---- how likely a policy makes actions -------------------------------------------------------------------------------------
@@ -223,10 +183,6 @@ def test_code_of_a_user_s_does_not_get_the_seed_that_the_plant_draws_its_future_
     assert seeds[0] != seeds[7] and seeds[7] != 7
 
 
-def wrong_sum(level, rows):
-    return leaning(level, rows) * 0.9
-
-
 class Scores:
     """Scores that the test chooses."""
 
@@ -239,100 +195,6 @@ class Scores:
         if isinstance(self.values, Exception):
             raise self.values
         return np.full((len(batch.levels[level]), 5), self.values) if np.ndim(self.values) == 0 else self.values
-
-
-class Crooked:
-    """A policy whose probabilities do not sum to one."""
-
-    def __init__(self, problem, share):
-        """Keep what they sum to."""
-        self.problem, self.share, self.weights = problem, share, np.ones(1)
-
-    def full(self, level, batch):
-        """Return `[1, n, A]`."""
-        return np.full((1, len(batch.levels[level]), 5), self.share / 5)
-
-    def taken(self, level, batch):
-        """Return `[1, n]`."""
-        return np.full((1, len(batch.levels[level])), self.share / 5)
-
-
-class Flat(Crooked):
-    """A policy that knows of three actions only."""
-
-    def __init__(self, problem):
-        """Be a policy."""
-        super().__init__(problem, 1.0)
-
-    def full(self, level, batch):
-        """Return `[1, n, 3]`."""
-        return np.full((1, len(batch.levels[level]), 3), 1 / 3)
-
-
-def test_a_fixed_policy_is_challenged_as_it_is_and_capped_towards_it():
-    history = history_of(world_of())
-    policy = leaning_policy(history.problem)
-    proposals = ExternalHost(policy, ("inner",)).propose(history, LEVELS, 1)
-    assert list(proposals) == ["inner"]
-    assert proposals["inner"].policy is policy
-    found = capped_steps(history.problem, history.legacy, "inner", proposals["inner"], (2.0, np.inf))
-    assert list(found) == [2.0, np.inf]
-    assert found[np.inf] is policy
-    batch = history.everything()
-    capped = Capped(history.problem, proposals["inner"].scores, history.legacy, 2.0, ["inner"])
-    np.testing.assert_allclose(path_full(capped, "inner", batch)[0], [0, 0, 0.2, 0.4, 0.4])
-
-
-def test_a_learner_may_answer_a_policy_scores_or_a_whole_proposal():
-    history = history_of(world_of())
-    policy = leaning_policy(history.problem)
-    whole = HOSTS["greedy"]().propose(history, ["inner"], 1)["inner"]
-    for answer, kind in ((policy, LikelihoodRanks), (whole.scores, PlannedValues), (whole, PlannedValues)):
-        found = ExternalHost(Learner({"inner": answer})).propose(history, LEVELS, 1)
-        assert list(found) == ["inner"]
-        assert isinstance(found["inner"].scores, kind)
-    assert ExternalHost(Learner({})).propose(history, LEVELS, 1) == {}
-
-
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (lambda p: {"inner": Crooked(p, 0.9)}, r"host 'external', level 'inner', row 0.*not a distribution"),
-        (lambda p: {"inner": Crooked(p, np.nan)}, r"host 'external', level 'inner', row 0.*not a distribution"),
-        (lambda p: {"inner": Crooked(p, 1.0)}, r"host 'external', level 'inner'.*cannot be stored"),
-        (lambda p: {"inner": Function(p, wrong_sum)}, r"host 'external', level 'inner'.*sum to 1"),
-        (lambda p: {"inner": Scores(np.nan)}, r"host 'external', level 'inner', row 0: the score of action 0 is nan"),
-        (lambda p: {"inner": Scores(np.zeros((3, 2)))}, r"host 'external', level 'inner': scores have the shape \[3, 2\]"),
-        (lambda p: {"inner": Scores(ValueError("no data"))}, r"host 'external', level 'inner': raised ValueError: no data"),
-        (lambda p: {"inner": Scores(1.0)}, r"host 'external', level 'inner'.*a Scores, which cannot be stored"),
-        (
-            lambda p: {"inner": Flat(p)},
-            r"host 'external', level 'inner': 'full' answers.*\[1, 24, 3\], expected .*= \[1, 24, 5\]",
-        ),
-        (lambda p: {"inner": 3.0}, r"host 'external', level 'inner'.*found float"),
-        (lambda p: {"dose": leaning_policy(p)}, r"host 'external', level 'dose'.*inner, meta"),
-        (lambda p: RuntimeError("no licence"), r"host 'external', levels inner, meta: raised RuntimeError: no licence"),
-        (lambda p: SettingError("too few"), r"host 'external', levels inner, meta: too few"),
-        (lambda p: [1], r"host 'external'.*mapping.*found list"),
-    ],
-)
-def test_a_bad_host_is_refused_by_name_and_nothing_is_lost(answer, says):
-    world = world_of()
-    host = ExternalHost(Learner(answer(world.problem)))
-    handover = Handover(world, world.legacy("uniform"), host, GateSettings(first=6), 1)
-    with pytest.raises(PolicyError, match=says):
-        handover.advance(50)
-    assert handover.state.episode == 6
-    assert len(handover.rewards) == 6
-    assert handover.acting is handover.legacy
-    assert [event.kind for event in handover.events] == ["opened", *["unit"] * 6]
-
-
-def test_a_host_of_one_s_own_is_a_policy_or_proposes():
-    with pytest.raises(SettingError, match=r"propose.*found int"):
-        ExternalHost(3)
-    with pytest.raises(SettingError, match="'levels' says where a fixed policy acts"):
-        ExternalHost(Learner({}), ("inner",))
 
 
 def test_predictions_that_are_not_finite_are_refused_too():

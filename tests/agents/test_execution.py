@@ -15,7 +15,7 @@ import pytest
 
 from aegis import files
 from aegis.agents import AGENTS, Online, checkpoint_episode, run, run_to
-from aegis.agents.run_checkpoint import discard, save_checkpoint
+from aegis.agents.run_checkpoint import save_checkpoint
 from aegis.errors import InputError, OutputError, SettingError
 from aegis.logs import Source
 from aegis.mechanisms import Scaling
@@ -222,18 +222,6 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
 
     run_to(tmp_path / "run", make_online(), 3, {}, progress=second)
     assert not (tmp_path / "run" / files.LOCK).exists()
-
-
-def test_discarding_removes_a_finished_run_only(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    interrupted(folder, 7)
-    before = sorted(folder.rglob("*"))
-    discard(folder)
-    assert sorted(folder.rglob("*")) == before
-    run_to(folder, make_online(), 12, {}, chunk=5)
-    (folder / "notes.txt").write_text("mine")
-    discard(folder)
-    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
 
 
 def test_stale_partial_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:

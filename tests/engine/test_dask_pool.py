@@ -83,7 +83,7 @@ def test_a_part_that_kills_every_worker_is_given_up(monkeypatch: pytest.MonkeyPa
             raise distributed.KilledWorker("task", None, 5)
 
     with pytest.raises(ModelError, match="died at one part"):
-        team._result(Killed())
+        team.result(Killed())
 
 
 def test_a_cluster_with_other_versions_is_refused(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:

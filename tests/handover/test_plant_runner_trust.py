@@ -123,7 +123,7 @@ def test_a_policy_that_would_need_the_reward_gains_nothing() -> None:
             found[rows] = np.eye(11)[batch.levels["inner"].action[rows]]
         return found
 
-    run = run_on(WORLD, 120, HOSTS["external"](Own(peeking), ("inner",)), replace(SETTINGS, caps=(100.0,)))
+    run = run_on(WORLD, 120, HOSTS["external"](Own(peeking), ("inner",)), SETTINGS.model_copy(update={"caps": (100.0,)}))
     inner = [event for event in run.events if isinstance(event, Flipped) and event.cap is None]
     assert not inner
 
@@ -275,7 +275,7 @@ def test_an_edited_reward_is_noticed(finished: Path) -> None:
     events = read_events(finished / "events.jsonl")
     place = next(place for place, event in enumerate(events) if getattr(event, "episode", None) == 9 and hasattr(event, "reward"))
     events[place] = replace(events[place], reward=0.123)  # type: ignore[call-arg]
-    with pytest.raises(PolicyError, match=r"episode 9 is kept with the reward 0\.123"):
+    with pytest.raises(PolicyError, match=r"'unit', reward: 0\.123 is recorded"):
         Handover(WORLD, LEGACY, HOSTS["greedy"](), SETTINGS, 3).restore(events)
 
 
@@ -287,14 +287,14 @@ def test_a_run_goes_on_with_more_episodes(finished: Path, tmp_path: Path) -> Non
 
 
 def test_what_operators_say_is_kept(tmp_path: Path) -> None:
-    waiting = replace(SETTINGS, mode="approve")
+    waiting = SETTINGS.model_copy(update={"mode": "approve"})
 
     def start() -> Handover:
         return Handover(WORLD, LEGACY, HOSTS["greedy"](), waiting, 3)
 
     assert run_in_folder(tmp_path, start(), 80)["levels"][0]["control"] == "legacy"
     word = OperatorAction("approve", "ann", "the trend holds", 0, "inner")
-    after = run_in_folder(tmp_path, start(), 100, said=[word])
+    after = run_in_folder(tmp_path, start(), 100, actions=[word])
     assert after["levels"][0]["control"] == "agent"
     kept = read_events(tmp_path / "events.jsonl")
     assert any(isinstance(event, OperatorAction) and event.who == "ann" for event in kept)
