@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dsjson_cases import ITEMS, event, written
 
 from aegis.adapters import DsjsonDeclaration, convert_dsjson
 from aegis.adapters.dsjson import ABSENT_CATEGORY, read_dsjson
@@ -17,6 +16,7 @@ from aegis.errors import LogError, SettingError
 from aegis.logs import Source
 from aegis.problem import load_problem
 from aegis.rng import stream
+from dsjson_cases import ITEMS, event, written
 
 
 def test_an_event_becomes_a_row(tmp_path: Path) -> None:

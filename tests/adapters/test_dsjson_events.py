@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dsjson_cases import event, written
 
 from aegis.adapters import DsjsonDeclaration
 from aegis.adapters.dsjson import read_dsjson
 from aegis.adapters.dsjson_events import flatten_features
 from aegis.errors import LogError
+from dsjson_cases import event, written
 
 
 def test_features_are_flattened_as_they_are_nested() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dsjson_cases import ITEMS, event, written
 
 from aegis.cli import main
 from aegis.rng import stream
+from dsjson_cases import ITEMS, event, written
 
 
 def simulated(count: int) -> list[dict[str, Any]]:

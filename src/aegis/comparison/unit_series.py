@@ -27,6 +27,7 @@ from aegis.logs import Source, Split
 from aegis.ope import (
     CandidateView,
     ClusterUnits,
+    Comparator,
     Measure,
     ParticlePolicy,
     both_sides,
