@@ -126,6 +126,18 @@ def test_verify_finds_an_altered_challenger(waiting: Database, alter: Alters, ca
     assert f"gate '{GATE}'" in said and f"challenge '{challenge}'" in said and "Traceback" not in said
 
 
+def test_verify_finds_a_decision_that_does_not_follow(waiting: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the journal had been written again from there on, its chain too."""
+    records = list(Journal(waiting, GATE).read())
+    certified = next(item for item in records if item.kind == "event" and item.body["event"]["kind"] == "certified")
+    event = {**certified.body["event"], "gain_lower": certified.body["event"]["gain_lower"] + 0.1}
+    altered = [replace(item, body={**item.body, "event": event}) if item is certified else item for item in records]
+    for kept in (altered, [item for item in records if item is not certified]):
+        monkeypatch.setattr(Journal, "read", lambda self, kept=kept: iter(kept))
+        with pytest.raises(StoreDamaged, match=f"gate '{GATE}'.*the journal was altered"):
+            check_gate(waiting, GATE)
+
+
 def test_an_altered_challenger_is_not_restored(waiting: Database, alter: Alters, tmp_path: Path) -> None:
     challenge = names(waiting)[-1]
     alter(waiting, challenge)

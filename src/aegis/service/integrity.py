@@ -1,4 +1,4 @@
-"""The integrity of a store: every stored challenger is the one that the hash-chained journal says was frozen.
+"""The integrity of a store: the gate's events follow from each other, and every stored challenger is the one that was frozen.
 
 A seal covers the policy, the predictions that its bets use and the terms of its claims.
 """
@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from aegis.errors import AegisError
-from aegis.handover import Frozen, check_code_files, event_from_plain, unpack_policy
+from aegis.handover import Event, Frozen, check_code_files, event_from_plain, unpack_policy, verify_events
 from aegis.problem import Policy, Problem, parse_problem, write_yaml
 from aegis.service.http_errors import StoreDamaged
 from aegis.service.live_state import EVENT, KEPT_KEY, OPENED, ChallengerSeal, LiveState, seals_of_freeze
@@ -102,11 +102,22 @@ class StoreCheck:
 
 
 def check_gate(database: Database, gate: str) -> tuple[int, int]:
-    """Return how many records and challengers a gate has; StoreDamaged if one of them is missing or was altered."""
+    """Return how many records and challengers a gate has; StoreDamaged if one of them is missing or was altered.
+
+    Every event must follow from the ones before it: a journal that was rewritten as a whole, its chain too, is found as well
+    unless its units were rewritten with it.
+    """
     journal, checking, records = Journal(database, gate), StoreCheck(gate), 0
+    events: list[Event] = []
     for record in journal.read():
         checking.record(record.kind, record.body)
         records += 1
+        if record.kind in (OPENED, EVENT):
+            events.append(event_from_plain(record.body["event"]))
+    try:
+        verify_events(events)
+    except AegisError as error:
+        raise StoreDamaged(f"gate '{gate}': {error}; the journal was altered: restore a backup") from error
     for challenge in checking.seals:
         checking.piece(challenge, journal.challenger(challenge))
     return records, checking.done()

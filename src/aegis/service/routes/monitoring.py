@@ -57,7 +57,7 @@ def problem(request: Request, _: Reader) -> dict[str, Any]:
             for level in live.problem.levels
         ],
         "reward": {name: getattr(live.problem.reward, name) for name in ("per", "range", "unit", "goal")},
-        "legacy": "uniform" if not live.columns else "told",
+        "legacy": "uniform" if not live.columns else "sent",
         "outcome": None if live.problem.outcome is None else live.problem.outcome.name,
         "guards": [guard.column for guard in live.problem.guards],
     }
