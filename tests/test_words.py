@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
@@ -27,5 +28,23 @@ def test_no_text_of_the_code_has_a_word_to_avoid() -> None:
         for path in sorted(SOURCE.rglob("*.py"))
         for line, text in texts(path)
         for word in WORDS.findall(text)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def variables(tree: ast.Module) -> list[tuple[int, str]]:
+    """The parameters and local variables of all functions."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
+    nodes = [inner for function in functions for inner in ast.walk(function)]
+    names = [(node.lineno, node.id) for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return names + [(node.lineno, node.arg) for node in nodes if isinstance(node, ast.arg)]
+
+
+def test_no_variable_is_called_after_a_participle() -> None:
+    wrong = [
+        f"{path.relative_to(SOURCE)}, line {line}: {name}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for line, name in variables(ast.parse(path.read_text(encoding="utf-8")))
+        if name in ("found", "said", "given", "told")
     ]
     assert not wrong, "\n".join(wrong)

@@ -1,4 +1,4 @@
-"""Plants mutations in a copy of the package, one at a time, and runs the tests of the equations against each.
+"""Plants mutations in a copy of the package, one at a time, and runs the tests that must catch each.
 
 Run as a script: `python mutants.py ROOT WORK`; prints one JSON object, mutation -> exit code of pytest. Heavy libraries
 are imported once; each mutant runs in a fork of this process.
@@ -12,8 +12,10 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 # Imported before the forks, so that each of them need not.
+import hypothesis
 import numpy
 import pyarrow.compute
 import pyarrow.csv
@@ -25,155 +27,258 @@ import scipy.special
 import scipy.stats
 import yaml
 
-LIBRARIES = (numpy, pyarrow.compute, pyarrow.csv, pyarrow.parquet, scipy.linalg, scipy.special, scipy.stats, yaml)
+LIBRARIES = (hypothesis, numpy, pyarrow.compute, pyarrow.csv, pyarrow.parquet, scipy.linalg, scipy.special, scipy.stats, yaml)
 pydantic.create_model("Any", number=(int, 0))  # what builds models is imported with the first one
 pyarrow.array([0.0])  # imports pandas, where it is installed
 os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-# Only exit codes are looked at: that nothing is told of a failure saves rewriting the tests in every fork.
+# Only exit codes matter: leaving out reports of failures saves rewriting the tests in every fork.
 PYTEST = ["-o", "addopts=", "-x", "-q", "-p", "no:cacheprovider", "--assert=plain", "--tb=no"]
 
-TESTS = ("test_equations.py", "test_algorithm_1.py", "test_assumption_3.py")
 
-# what: (file, text, mutated text, which of the tests must catch it)
-MUTATIONS: dict[str, tuple[str, str, str, str]] = {
-    "Phi_I keeps the contexts above the scope": (
-        "problem/problem.py",
-        "(level.name) < top",
-        "(level.name) > top",
-        "definition_2",
+class Mutation(NamedTuple):
+    """A wrong text in the place of a right one in a file of the package, and which tests of a family must catch it."""
+
+    file: str
+    right: str
+    wrong: str
+    tests: str
+
+
+EQUATIONS = {
+    "Phi_I keeps the contexts above the scope": Mutation(
+        "problem/problem.py", "(level.name) < top", "(level.name) > top", "definition_2"
     ),
-    "levels are counted from the outside": (
+    "levels are counted from the outside": Mutation(
         "problem/problem.py",
         "return len(self.levels) - self.names.index(self.level(name).name)",
         "return 1 + self.names.index(self.level(name).name)",
         "definition_2",
     ),
-    "the worst action instead of the best": (
-        "planning/recursion.py",
-        "values).max(axis=-1)",
-        "values).min(axis=-1)",
-        "recursion[2",
+    "the worst action instead of the best": Mutation(
+        "planning/recursion.py", "values.max(axis=-1)", "values.min(axis=-1)", "recursion[2"
     ),
-    "controlled and legacy levels swapped": (
-        "planning/recursion.py",
-        "if child in self.scope",
-        "if child not in self.scope",
-        "pi_ell_ts_policy_and_ck_ts[2",
+    "controlled and legacy levels swapped": Mutation(
+        "planning/recursion.py", "if child in self.scope", "if child not in self.scope", "pi_ell_ts_policy_and_ck_ts[2"
     ),
-    "outcome noise forgotten": (
-        "planning/recursion.py",
-        "count, {outcome.name: functions[outcome.name].sd})",
-        "count)",
-        "recursion[1-polynomial",
+    "outcome noise forgotten": Mutation(
+        "planning/recursion.py", "count, {outcome.name: functions[outcome.name].sd})", "count)", "recursion[1-polynomial"
     ),
-    "policy takes the smallest value": (
-        "planning/base.py",
-        "np.argmax(values, axis=-1)",
-        "np.argmin(values, axis=-1)",
-        "pi_ell_ts_policy_and_ck_ts[1",
+    "policy takes the smallest value": Mutation(
+        "planning/base.py", "np.argmax(values, axis=-1)", "np.argmin(values, axis=-1)", "pi_ell_ts_policy_and_ck_ts[1"
     ),
-    "mean context with the wrong sign": (
-        "planning/integration.py",
-        "mean[:, :, None, :] +",
-        "-mean[:, :, None, :] +",
-        "recursion[2",
+    "mean context with the wrong sign": Mutation(
+        "planning/integration.py", "mean[:, :, None, :] +", "-mean[:, :, None, :] +", "recursion[2"
     ),
-    "evidence subtracted": ("mechanisms/normal_inverse_gamma.py", "self.shift + temper *", "self.shift - temper *", "nig_update"),
-    "a whole count per row": (
-        "mechanisms/normal_inverse_gamma.py",
-        "0.5 * temper * features.shape[0]",
-        "temper * features.shape[0]",
-        "nig_update",
+    "evidence subtracted": Mutation(
+        "mechanisms/normal_inverse_gamma.py", "self.shift + temper *", "self.shift - temper *", "nig_update"
     ),
-    "rate with the wrong sign": (
-        "mechanisms/normal_inverse_gamma.py",
-        "0.5 * (self.square - np",
-        "0.5 * (self.square + np",
-        "right_rows",
+    "a whole count per row": Mutation(
+        "mechanisms/normal_inverse_gamma.py", "0.5 * temper * features.shape[0]", "temper * features.shape[0]", "nig_update"
     ),
-    "KL with shapes swapped": (
-        "mechanisms/normal_inverse_gamma.py",
-        "(p.shape - q.shape) * digamma",
-        "(q.shape - p.shape) * digamma",
-        "causal_kl",
+    "rate with the wrong sign": Mutation(
+        "mechanisms/normal_inverse_gamma.py", "0.5 * (self.square - np", "0.5 * (self.square + np", "right_rows"
     ),
-    "KL over all mechanisms": (
-        "mechanisms/belief.py",
-        "wanted = self.problem.mechanisms(s",
-        "wanted = self.problem.mechanisms(None and s",
-        "causal_kl",
+    "KL with shapes swapped": Mutation(
+        "mechanisms/normal_inverse_gamma.py", "(shape - other_shape) * digamma", "(other_shape - shape) * digamma", "causal_kl"
     ),
-    "the parent of the row before": (
-        "problem/batch.py",
-        "self.levels[name].parent[rows]",
-        "self.levels[name].parent[rows - 1]",
-        "right_rows",
+    "KL over all mechanisms": Mutation(
+        "mechanisms/belief.py", "wanted = self.problem.mechanisms(s", "wanted = self.problem.mechanisms(None and s", "causal_kl"
     ),
-    "the path from the outside in": (
+    "the parent of the row before": Mutation(
+        "problem/batch.py", "self.levels[name].parent[rows]", "self.levels[name].parent[rows - 1]", "right_rows"
+    ),
+    "the path from the outside in": Mutation(
         "problem/batch.py",
         "for name in reversed(names[: position + 1]):",
         "for name in names[: position + 1]:",
         "lies_on_the_path",
     ),
-    "paths end one level too early": (
+    "paths end one level too early": Mutation(
         "problem/batch.py",
         "for name in reversed(names[: position + 1]):",
         "for name in reversed(names[:position]):",
         "lies_on_the_path",
     ),
-    "draws around minus the mean": (
-        "mechanisms/normal_inverse_gamma.py",
-        "weights = at.mean + sd",
-        "weights = -at.mean + sd",
-        "have_the_law",
+    "draws around minus the mean": Mutation(
+        "mechanisms/normal_inverse_gamma.py", "weights = at.mean + sd", "weights = -at.mean + sd", "have_the_law"
     ),
-    "draws spread three times as far": (
-        "mechanisms/normal_inverse_gamma.py",
-        "at.mean + sd[",
-        "at.mean + 3 * sd[",
-        "have_the_law",
+    "draws spread three times as far": Mutation(
+        "mechanisms/normal_inverse_gamma.py", "at.mean + sd[", "at.mean + 3 * sd[", "have_the_law"
     ),
-    "draws with too little noise": (
-        "mechanisms/normal_inverse_gamma.py",
-        "np.sqrt(at.rate / rng",
-        "np.sqrt(0.9 * at.rate / rng",
-        "have_the_law",
+    "draws with too little noise": Mutation(
+        "mechanisms/normal_inverse_gamma.py", "np.sqrt(at.rate / rng", "np.sqrt(0.9 * at.rate / rng", "have_the_law"
     ),
-    "one draw for all particles": (
+    "one draw for all particles": Mutation(
         "mechanisms/normal_inverse_gamma.py",
         "normal = rng.standard_normal((size, count * outputs))",
         "normal = rng.standard_normal((size, 1)) * np.ones(count * outputs)",
         "have_the_law",
     ),
-    "nothing is learned between episodes": (
+    "nothing is learned between episodes": Mutation(
         "agents/online_run.py",
         "            belief = belief.update(batch)",
         "            belief.update(batch)",
         "episode_by_episode",
     ),
-    "drawn from a belief that has learned nothing": (
-        "agents/online_run.py",
-        "self.policy(belief, episode)",
-        "self.policy(self.prior(), episode)",
-        "draws_anew",
+    "drawn from a belief that has learned nothing": Mutation(
+        "agents/online_run.py", "self.policy(belief, episode)", "self.policy(self.prior(), episode)", "draws_anew"
     ),
-    "the same random numbers in every episode": (
-        "agents/online_run.py",
-        '"agent", self.agent.name, episode)',
-        '"agent", self.agent.name)',
-        "draws_anew",
+    "the same random numbers in every episode": Mutation(
+        "agents/online_run.py", '"agent", self.agent.name, episode)', '"agent", self.agent.name)', "draws_anew"
     ),
-    "nothing is adjusted for": ("problem/graph.py", "adjust = set(given)", "adjust = set()", "assumption_3_on_the_complete"),
-    "parents are not married": (
+    "nothing is adjusted for": Mutation(
+        "problem/graph.py", "adjust = set(adjustment)", "adjust = set()", "assumption_3_on_the_complete"
+    ),
+    "parents are not married": Mutation(
         "problem/graph.py",
         "linked[a].update(b for b in family if b != a)",
         "linked[a].update(b for b in family if b != a and node in (a, b))",
         "assumption_3_on_random",
     ),
-    "latents are not in the graph": ("problem/graph.py", "full[child].append(latent)", "pass", "assumption_3_on_the_complete"),
+    "latents are not in the graph": Mutation(
+        "problem/graph.py", "full[child].append(latent)", "pass", "assumption_3_on_the_complete"
+    ),
 }
-# Without a mutation, the tests that catch one pass.
-MUTATIONS["nothing at all"] = ("version.py", "", "", " or ".join(dict.fromkeys(tests for *_, tests in MUTATIONS.values())))
+
+BOUNDS = {
+    "Hoeffding's bound too high": Mutation(
+        "evidence/bounds/mean_bounds.py", "/ (2.0 * units.size))", "/ (4.0 * units.size))", "fixed_time_bounds_are"
+    ),
+    "Bernstein's bound without the range": Mutation(
+        "evidence/bounds/mean_bounds.py", "- 7.0 * width * log", "- 0.0 * width * log", "fixed_time_bounds_are"
+    ),
+    "bets that look at the unit they are placed on": Mutation(
+        "evidence/bounds/mean_bounds.py", "np.append(0.25, variance[:-1])", "variance", "anytime_bernstein"
+    ),
+    "weights of bets that sum to more than one": Mutation(
+        "evidence/grid.py", "np.log(weights / weights.sum())", "np.log(weights)", "sum_to_one"
+    ),
+    "sums rounded up": Mutation(
+        "evidence/sketch.py",
+        "whole = np.floor(logs * UNIT).astype(np.int64)\n    # Terms",
+        "whole = np.ceil(logs * UNIT).astype(np.int64)\n    # Terms",
+        "rounded_down",
+    ),
+    "a bet that lost everything comes back": Mutation(
+        "evidence/sketch.py", "None if a is None or b is None else a + b", "(a or 0) + (b or 0)", "dead_bet"
+    ),
+    "the sum of wealths instead of their mean": Mutation(
+        "evidence/sketch.py", " - math.log(len(curves))", "", "average_of_the_wealths"
+    ),
+    "actions that were never logged cost nothing": Mutation(
+        "evidence/water_filled_bets.py",
+        "return Stakes(weights, np.maximum(comparator - candidate, 0.0).sum(axis=1))",
+        "return Stakes(weights, (logged * np.maximum(comparator - candidate, 0.0)).sum(axis=1))",
+        "two_promises",
+    ),
+    "the worst case is not held back": Mutation(
+        "evidence/water_filled_bets.py", " - stakes.worst[part][:, None]", "", "two_promises"
+    ),
+    "a bet that cannot be afforded is left out": Mutation(
+        "evidence/water_filled_bets.py",
+        "np.where(target >= 0, FLOOR + bets * stake, np.nan)",
+        "np.where(target >= 0, FLOOR + bets * stake, 1.0)",
+        "unaffordable",
+    ),
+    "nothing is left for the worst case of the inner level": Mutation(
+        "evidence/water_filled_bets.py",
+        "share = min(1.0, (1.0 - 1.0 / self.cap) * HAIR)",
+        "share = 0.0",
+        "mean_factor_is_at_most",
+    ),
+}
+WEIGHTS = {
+    "propensities multiplied instead of divided": Mutation(
+        "ope/weights.py",
+        "policy.taken(name, batch) / table.mu_taken",
+        "policy.taken(name, batch) * table.mu_taken",
+        "unbiased_at_every_scope or carry_over_would or product_of_means",
+    ),
+    "the last level alone": Mutation(
+        "ope/weights.py",
+        "products = ratio if products is None else products * ratio",
+        "products = ratio",
+        "unbiased_at_every_scope or carry_over_would or product_of_means",
+    ),
+    "earlier decisions forgotten": Mutation(
+        "ope/weights.py",
+        "np.exp(before + logs[level] + below)",
+        "np.exp(logs[level] + below)",
+        "unbiased_at_every_scope or carry_over_would or product_of_means",
+    ),
+    "the first particle alone": Mutation(
+        "ope/weights.py",
+        "if share.size == 1:",
+        "if share.size >= 1:",
+        "unbiased_at_every_scope or carry_over_would or product_of_means",
+    ),
+    "missing rewards are good ones": Mutation(
+        "ope/measure.py",
+        "np.where(weight > 0, self.low, self.high)",
+        "np.where(weight > 0, self.high, self.low)",
+        "exact_in_expectation or worst_case or small_is_good",
+    ),
+    "costs are rewards": Mutation(
+        "ope/measure.py",
+        'if self.goal == "maximise" else 1.0 - ',
+        "if True else 1.0 - ",
+        "exact_in_expectation or worst_case or small_is_good",
+    ),
+    "what the comparator earns counts as a gain": Mutation(
+        "ope/importance.py", "return w * reward + u * (1.0 - reward)", "return w * reward + u * reward", "gain"
+    ),
+}
+GATE = {
+    "freezes spend more than there is": Mutation(
+        "handover/risk_budget.py", "(math.pi * t) ** 2", "(math.pi * t)", "risk_is_shared"
+    ),
+    "every challenger gets all of the share": Mutation(
+        "handover/risk_budget.py", "* part / challenges", "* part", "risk_is_shared"
+    ),
+    "a challenger counts the episode before its freeze": Mutation(
+        "handover/gate.py",
+        "freeze, since = state.freeze + 1, started + 1",
+        "freeze, since = state.freeze + 1, started",
+        "in_flight",
+    ),
+    "guards are not waited for": Mutation(
+        "handover/challenge.py",
+        "return all(claim.certified for claim in self.claims if claim.what != VALUE)",
+        "return any(claim.certified for claim in self.claims if claim.what != VALUE)",
+        "guard_that_worsens",
+    ),
+    "certified at ten times the risk": Mutation(
+        "handover/challenge.py", "threshold = math.log(1.0 / self.delta)", "threshold = math.log(0.1 / self.delta)", "crossing_is"
+    ),
+    "evidence of a paused gate counts": Mutation(
+        "handover/gate.py",
+        "counted = unit if state.paused is None else replace(unit, evidence={})",
+        "counted = unit",
+        "pause_counts_nothing",
+    ),
+    "shadow hands over": Mutation("handover/gate.py", 'if state.settings.mode == "live":', "if True:", "shadow"),
+    "challengers of the last phase go on": Mutation(
+        "handover/gate_state.py", "if item.since <= episode)", "if True)", "in_flight"
+    ),
+}
+# The tests of a family, and what must make them fail.
+FAMILIES = {
+    "equations": (("paper/test_equations.py", "paper/test_algorithm_1.py", "paper/test_assumption_3.py"), EQUATIONS),
+    "bounds": (
+        (
+            "evidence/test_mean_bounds.py",
+            "evidence/test_grid.py",
+            "evidence/test_sketch.py",
+            "evidence/test_water_filled_bets.py",
+        ),
+        BOUNDS,
+    ),
+    "weights": (("ope/test_weights.py", "ope/test_measure.py", "ope/test_ope_waterfill.py", "ope/test_comparator.py"), WEIGHTS),
+    "gate": (
+        ("handover/test_gate.py", "handover/test_challenge.py", "handover/test_gate_life.py", "handover/test_gate_patience.py"),
+        GATE,
+    ),
+}
 
 
 def compiled_copy(root: Path, work: Path) -> Path:
@@ -188,30 +293,43 @@ def compiled_copy(root: Path, work: Path) -> Path:
     return copy
 
 
-def run_mutant(root: Path, pristine: Path, what: str) -> int:
-    """Return pytest's exit code with the mutation in place."""
-    file, old, new, tests = MUTATIONS[what]
-    copy = pristine.parent / f"mutant-{list(MUTATIONS).index(what)}"
-    shutil.copytree(pristine, copy, copy_function=os.link)  # the same files, but for the mutated one
-    target = copy / "aegis" / file
-    text = target.read_text()
-    if old and text.count(old) != 1:
-        raise SystemExit(f"{file} no longer reads as the mutation '{what}' expects; adapt it")
-    target.unlink()
-    target.write_text(text.replace(old, new) if old else text)
-    for compiled in (target.parent / "__pycache__").glob(f"{target.stem}.*"):
-        compiled.unlink()
+def run_tests(root: Path, source: Path, files: tuple[str, ...], names: str) -> int:
+    """Return pytest's exit code with the package from a folder, in a fork."""
     child = os.fork()
     if child == 0:
-        sys.path.insert(0, str(copy))
+        sys.path.insert(0, str(source))
         sys.dont_write_bytecode = True
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            code = pytest.main([*PYTEST, "-k", tests, *[str(root / "tests/paper" / name) for name in TESTS]])
+            code = pytest.main([*PYTEST, "-k", names, *[str(root / "tests" / name) for name in files]])
         os._exit(int(code))
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-if __name__ == "__main__":
-    root, work = Path(sys.argv[1]), Path(sys.argv[2])
+def plant(pristine: Path, number: int, name: str, mutation: Mutation) -> Path:
+    """Return a copy of the package with a mutation in it."""
+    copy = pristine.parent / f"mutant-{number}"
+    shutil.copytree(pristine, copy, copy_function=os.link)  # the same files, but for the mutated one
+    target = copy / "aegis" / mutation.file
+    text = target.read_text()
+    if text.count(mutation.right) != 1:
+        raise SystemExit(f"{mutation.file} no longer reads as the mutation '{name}' expects; adapt it")
+    target.unlink()
+    target.write_text(text.replace(mutation.right, mutation.wrong))
+    for compiled in (target.parent / "__pycache__").glob(f"{target.stem}.*"):
+        compiled.unlink()
+    return copy
+
+
+def run_family(root: Path, work: Path, family: str) -> dict[str, int]:
+    """Return the exit codes of a family: 0 for the package as it is, 1 for each mutation."""
+    files, mutations = FAMILIES[family]
     pristine = compiled_copy(root, work)
-    print(json.dumps({what: run_mutant(root, pristine, what) for what in MUTATIONS}))
+    together = " or ".join(dict.fromkeys(mutation.tests for mutation in mutations.values()))
+    codes = {"nothing at all": run_tests(root, pristine, files, together)}
+    for number, (name, mutation) in enumerate(mutations.items()):
+        codes[name] = run_tests(root, plant(pristine, number, name, mutation), files, mutation.tests)
+    return codes
+
+
+if __name__ == "__main__":
+    print(json.dumps(run_family(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])))

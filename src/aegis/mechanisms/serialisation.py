@@ -25,8 +25,8 @@ from aegis.problem import Actions, AnyArray, Problem, Scope, Storable, Variable
 Classes = Mapping[str, type]
 
 MECHANISM_CLASSES: dict[str, type] = {
-    found.__name__: found
-    for found in (
+    item.__name__: item
+    for item in (
         Actions, Belief, Cells, CellsDraw, CellStates, Draw, Encoder, Fourier, Linear, NIG, Polynomial, Regression,
         RegressionDraw, Scaling, Theta, Variable,
     )

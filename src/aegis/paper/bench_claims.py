@@ -213,10 +213,10 @@ def named_arm(results: BenchResults, arm: str) -> tuple[str, Any]:
     return name, matches[0]
 
 
-def _enough(*found: Array) -> None:
-    if any(numbers.size < 2 for numbers in found):
+def _enough(*samples: Array) -> None:
+    if any(numbers.size < 2 for numbers in samples):
         raise MissingResult("two seeds or more of each arm are needed")
-    if all(np.ptp(numbers) == 0 for numbers in found):
+    if all(np.ptp(numbers) == 0 for numbers in samples):
         raise MissingResult("every run gave the same number: there is no spread to test against")
 
 

@@ -65,8 +65,8 @@ COMMITS: dict[str, Commit] = {
 
 
 PLANNING_CLASSES: dict[str, type] = MECHANISM_CLASSES | {
-    found.__name__: found
-    for found in (
+    item.__name__: item
+    for item in (
         ByLevelChoice, Commit, DOptimalChoice, GreedyChoice, IdsChoice, Information, Integration, MixChoice, SpreadChoice,
         ThompsonChoice, TopKChoice,
     )

@@ -1,0 +1,11 @@
+"""Small worlds of the tests of handovers serve these, too; the paper's gates are registered."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from aegis.paper import register_gates
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "handover"))
+register_gates()
