@@ -82,6 +82,7 @@ CLAIM = "claims: [{says: so, test: %s, with: {%s}}]"
         ("figures: [{kind: bars}]" + SWEPT, "has no place for what is swept"),
         ("metrics: [reward, regert]", "unknown metric in 'metrics' of the arm 'linear' 'regert' (did you mean 'regret'?)"),
         ("metrics: [curve]", "'curve' is a list"),
+        ("metrics: [reward, regret]\npaper: {linear: {rewrd: {mean: 1.0}}}", "unknown key under 'paper.linear' 'rewrd'"),
         ("metrics: [curve@7]\npoints: [5]", "unknown point of 'curve'"),
         (CLAIM % ("welch", "above: linear, below: tabel"), "unknown arm 'tabel' (did you mean 'table'?)"),
         (CLAIM % ("welch", "above: linear, belo: table"), "under 'with': 'below' is missing; unknown key 'belo'"),

@@ -172,9 +172,19 @@ def check_bench(bench: Bench, metrics: Mapping[str, MetricNames]) -> None:
             _check_number(bench, name, metrics, "metric in 'metrics'")
         for figure in bench.figures:
             _check_figure(bench, figure, metrics)
+        _check_paper(bench)
     except SettingError as error:
         raise InputError(f"bench {bench.name}: {error}") from error
     _check_claims(bench, metrics)
+
+
+def _check_paper(bench: Bench) -> None:
+    """Check that the paper's numbers have the names of metrics, or of swept values."""
+    swept = [] if bench.sweep is None else [key_of(value) for value in _values(bench)]
+    allowed = bench.metrics if len(bench.metrics) > 1 else swept
+    for arm, numbers in bench.paper.items():
+        for key in numbers if isinstance(numbers, dict) else ():
+            check_choice(key, allowed, f"key under 'paper.{arm}'")
 
 
 def _check_number(bench: Bench, name: str, metrics: Mapping[str, MetricNames], what: str) -> None:
