@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -133,11 +133,13 @@ def gated() -> World:
 def gates() -> dict[str, Gate | Identity]:
     """Return all gates and identities by name."""
     single = GateSettings(levels=("inner",), caps=(math.inf,), patience=1.0)
-    exact = replace(single, floor=0.0, upgrades=False)
+    exact = single.model_copy(update={"floor": 0.0, "upgrades": False})
     return {
         "gate, exact null": Gate(swinging, exact),
         "gate, slightly worse": Gate(worse, single),
         "gate, nothing beats the incumbent": Gate(highest, GateSettings(levels=("inner",), patience=1.0), HIGH),
-        "gate, upgrade at the exact null": Gate(Climbing(), replace(single, wider=(math.inf,)), LOW, LONG, "upgrade"),
+        "gate, upgrade at the exact null": Gate(
+            Climbing(), single.model_copy(update={"wider": (math.inf,)}), LOW, LONG, "upgrade"
+        ),
         "candidate equal to the incumbent": Identity(),
     }

@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "comparison": {"problem", "logs", "policies", "evidence", "mechanisms", "ope", "audit", "agents", "certificate"},
     "handover": {"problem", "logs", "policies", "evidence", "mechanisms", "ope", "planning", "audit", "agents", "certificate"},
     "validation": {"problem", "logs", "policies", "evidence", "mechanisms", "ope", "agents", "certificate", "worlds"},
-    "report": {"problem", "policies", "ope", "certificate", "handover", "comparison", "validation"},
+    "report": {"problem", "policies", "evidence", "ope", "certificate", "handover", "comparison", "validation"},
     "service": {"problem", "policies", "logs", "ope", "agents", "certificate", "handover", "report"},
     "api": {"problem", "policies", "planning", "certificate", "handover", "worlds"},
     "paper": {

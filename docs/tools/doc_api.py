@@ -157,7 +157,8 @@ def _parts(item: Callable[..., Any]) -> tuple[list[str], str]:
         if parameter.kind is parameter.KEYWORD_ONLY and not any(p.kind in (p.VAR_POSITIONAL, p.KEYWORD_ONLY) for p in given[:at]):
             shown.append("*")
         stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-        kind = "" if parameter.annotation is parameter.empty else f": {_type(parameter.annotation)}"
+        written = vars(item).get("__annotations__", {}).get(parameter.name, parameter.annotation)  # pydantic resolves its own
+        kind = "" if parameter.annotation is parameter.empty else f": {_type(written)}"
         default = "" if parameter.default is parameter.empty else f" = {_shown(parameter.default)}"
         shown.append(f"{stars}{parameter.name}{kind}{default if kind else default.replace(' ', '')}")
     result = "" if inspect.isclass(item) or found.return_annotation is found.empty else f" -> {_type(found.return_annotation)}"

@@ -79,7 +79,7 @@ BAD = {
     "non-finite parameter": (["simulate", "--set", "f_a=.nan", "--out", "x"], "f_a"),
     "text for a number": (["simulate", "--set", "f_a=two", "--out", "x"], "f_a"),
     "one-point grid": (["simulate", "--set", "outer_points=1", "--out", "x"], "world 'additive': 'outer_points' is"),
-    "huge parameter": (["simulate", "--world", "unified", "--set", "gamma=1e300", "--out", "x"], "from -1000000 to 1000000"),
+    "huge parameter": (["simulate", "--world", "unified", "--set", "gamma=1e300", "--out", "x"], "from -1e+06 to 1e+06"),
     "huge size": (["simulate", "--set", "inner_steps=100000000", "--out", "x"], "'inner_steps' is a whole number from 1 to"),
     "a setting given twice": (["simulate", "--set", "f_a=1", "--set", "f_a=2", "--out", "x"], "'f_a' is given twice"),
     "not YAML": (["simulate", "--set", "f_a=[1", "--out", "x"], "--set f_a=[1: not valid YAML"),

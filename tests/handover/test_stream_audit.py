@@ -187,7 +187,7 @@ def test_the_audit_looks_at_everything_a_flip_rests_on(monkeypatch: pytest.Monke
 
     def noted(self: StreamAudit, *given: object, **more: object) -> object:
         found = ask(self, *given, **more)  # type: ignore[arg-type]
-        asked.append((self.episodes + bool(given), self._asked is not None))
+        asked.append((self.episodes + bool(given), self._latest is not None))
         return found
 
     monkeypatch.setattr(StreamAudit, "asked", noted)

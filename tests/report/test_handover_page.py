@@ -12,7 +12,7 @@ from handover_runs import challenger, published
 from page_reader import Element, read, section
 
 from aegis.errors import OutputError
-from aegis.handover import Alarm, Frozen, Handover, OperatorAction, Paused, UnitCounted
+from aegis.handover import Alarm, Frozen, Handover, OperatorAction, Paused, UnitCounted, step
 from aegis.ope import reward_measure
 from aegis.report import (
     describe_event,
@@ -129,7 +129,7 @@ def test_operators_pauses_and_alarms_are_told() -> None:
     run = challenger(60)
     run.say(Paused(0, "no data"))
     while not run.state.alarms and run.state.episode < 200:
-        run._step(UnitCounted(run.state.episode + 1, 0.0))  # the worst of all rewards
+        run._take(*step(run.state, UnitCounted(run.state.episode + 1, 0.0)))  # the worst of all rewards
     run.say(OperatorAction("revert", "Ada", "<b>it smells</b>", 0, "inner"))
     assert any(isinstance(event, Alarm) for event in run.events)
     page = read(render_handover(run))

@@ -27,9 +27,10 @@ CERTIFICATE_KIND = "aegis-certificate"
 
 VerdictWord = Literal["certified", "not yet", "refused"]
 
+# The verdicts of a certificate, and of each of its levels.
 CERTIFIED: Final = "certified"
-NOT_YET: Final = "not yet"
-REFUSED: Final = "refused"
+NOT_YET: Final = "not yet"  # the evidence does not reach the margin
+REFUSED: Final = "refused"  # an assumption fails, or the request came after results on these data
 
 _PLAIN = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
 

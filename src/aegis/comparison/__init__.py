@@ -10,7 +10,6 @@ from aegis.comparison.comparison import (
     ScopeChoice,
     comparison_table,
 )
-from aegis.evidence import Quantity
 
 __all__ = [
     "Comparison",
@@ -18,7 +17,6 @@ __all__ = [
     "Estimate",
     "LowerBound",
     "MissingMethod",
-    "Quantity",
     "ScopeChoice",
     "compare",
     "comparison_table",

@@ -103,6 +103,7 @@ def comparator_phrase(problem: Problem, scope: Iterable[str], others: str = "log
     )
 
 
+# Episodes that a simulated truth is measured on.
 ORACLE_EPISODES = 20_000
 
 ONE_EACH = {"inner_steps": 1, "outer_steps": 1, "batches": 1, "recipe_steps": 1, "doses": 1}

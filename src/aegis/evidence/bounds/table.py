@@ -178,8 +178,11 @@ def _algorithm_2(sample: UnitSample, count: int) -> PublishedBound:
     return replace(estimate, value=estimate.value - gate.legacy_mean, unmet=(*estimate.unmet, NO_LEGACY_BOUND))
 
 
+# The names of bounds that others refer to.
 BETTING = "betting, plain values"
+# PAC-Bayes bounds of all particles: of the candidate itself, and of the best posterior.
 SHARP, REWEIGHED = "sharp PAC-Bayes, Q = p0", "sharp PAC-Bayes, best Q (another policy)"
+# The sharp bound under the conditions of PRISM.
 MATCHED = "sharp PAC-Bayes, lam and B of PRISM"
 _COMPARE, _VALIDATE = ("compare",), ("validate",)
 

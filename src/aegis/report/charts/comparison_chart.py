@@ -12,7 +12,8 @@ from markupsafe import Markup
 from aegis.report.svg import Axis, diamond, label, line, tag, write_svg
 
 if TYPE_CHECKING:
-    from aegis.comparison import Comparison, Quantity
+    from aegis.comparison import Comparison
+    from aegis.evidence import Quantity
 
 WIDTH, LEFT, RIGHT = 980.0, 400.0, 850.0
 HEAD, STEP, FOOT = 56.0, 19.0, 40.0  # of a panel: above its lines, between two of them, below
