@@ -62,7 +62,9 @@ def flip() -> Flipped:
 def flipped(flip: Flipped, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run whose last episode handed a level over."""
     place = tmp_path_factory.mktemp("kept") / "run"
-    run_in_folder(place, start(), flip.episode)
+    with pytest.MonkeyPatch.context() as patch:  # the first gate of its plant, with other tests' gates uncounted
+        patch.setenv("AEGIS_LEDGER", str(tmp_path_factory.mktemp("ledger")))
+        run_in_folder(place, start(), flip.episode)
     return place
 
 

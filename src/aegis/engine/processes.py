@@ -178,7 +178,7 @@ class ProcessPool(FuturePool[Part, Result]):
             raise _death() from error
 
     def _first_done(self) -> Future[bytes]:
-        return wait(self._going, return_when=FIRST_COMPLETED).done.pop()
+        return min(wait(self._going, return_when=FIRST_COMPLETED).done, key=self._going.__getitem__)
 
     def result(self, outcome: Any) -> Result:
         """Return the result of a part; ModelError if its worker died."""
