@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from validation_cases import QUICK, WORLD, Faulty
 
 from aegis.errors import SettingError
-from aegis.problem import Batch, Policy, Problem
 from aegis.validation import (
     FixedCandidate,
     LearnerSetting,
@@ -21,38 +19,6 @@ from aegis.validation import (
 )
 from aegis.validation.study_candidates import context_hash, null_share
 from aegis.validation.study_units import declared_largest
-from aegis.worlds import World, make_world
-
-WORLD = make_world("additive", inner_steps=3)
-
-
-QUICK = {"episodes": 40, "prior": 30, "judged": 400}
-
-
-@dataclass(frozen=True)
-class Faulty:
-    """A plant that wraps a world. bent: it logs other probabilities than it acts with; lost: some rewards are missing."""
-
-    world: World = WORLD
-    bent: bool = False
-    lost: bool = False
-
-    @property
-    def problem(self) -> Problem:
-        return self.world.problem
-
-    def episodes(self, first: int, count: int, policy: Policy, seed: int) -> Batch:
-        batch = self.world.episodes(first, count, policy, seed)
-        if self.lost:
-            return replace(batch, reward=np.where(np.arange(3 * count) % 7 == 0, np.nan, batch.reward))
-        if not self.bent:
-            return batch
-        table = batch.levels["inner"]
-        upper = np.arange(11) >= 5
-        tilted = np.where(upper, 0.4, 1.0) * table.mu_full  # as if large actions had been rarer than they were
-        tilted /= tilted.sum(axis=1, keepdims=True)
-        rows = np.arange(len(table))
-        return batch.with_level("inner", table.decided(table.action, tilted[rows, table.action], tilted))
 
 
 @pytest.mark.parametrize("spec", ["uniform", "sign:epsilon=0.3"])

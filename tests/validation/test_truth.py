@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from validation_cases import null, studies, two_neighbours
+from validation_cases import WORLD, Faulty, null, studies, two_neighbours
 
 from aegis.policies import Capped, Hybrid, Logged, Mixture
-from aegis.problem import Array, Batch, Policy, Problem
+from aegis.problem import Array, Batch, Policy
 from aegis.validation import (
     LearnerSetting,
     LongRuns,
@@ -131,35 +130,6 @@ def test_null_learners_leave_the_grid_to_the_first_units() -> None:
     log = world.episodes(0, 10, world.legacy("uniform"), 1)
     _, sides = null((-2.0, 2.0))(world.problem, log, 0)
     assert sides.splits == ()
-
-
-WORLD = make_world("additive", inner_steps=3)
-
-
-@dataclass(frozen=True)
-class Faulty:
-    """A plant that wraps a world. bent: it logs other probabilities than it acts with; lost: some rewards are missing."""
-
-    world: World = WORLD
-    bent: bool = False
-    lost: bool = False
-
-    @property
-    def problem(self) -> Problem:
-        return self.world.problem
-
-    def episodes(self, first: int, count: int, policy: Policy, seed: int) -> Batch:
-        batch = self.world.episodes(first, count, policy, seed)
-        if self.lost:
-            return replace(batch, reward=np.where(np.arange(3 * count) % 7 == 0, np.nan, batch.reward))
-        if not self.bent:
-            return batch
-        table = batch.levels["inner"]
-        upper = np.arange(11) >= 5
-        tilted = np.where(upper, 0.4, 1.0) * table.mu_full  # as if large actions had been rarer than they were
-        tilted /= tilted.sum(axis=1, keepdims=True)
-        rows = np.arange(len(table))
-        return batch.with_level("inner", table.decided(table.action, tilted[rows, table.action], tilted))
 
 
 def test_the_judge_of_any_plant_agrees_with_the_equations() -> None:
