@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from log_samples import PROBLEMS, random_batch
 
@@ -65,6 +65,7 @@ def test_zero_is_a_chance_of_an_action_not_taken() -> None:
 
 
 @settings(max_examples=100, deadline=None)
+@example([float("nan")])
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=False, width=32), max_size=6))
 def test_nothing_wrong_passes_and_nothing_right_is_reported(values: list[float]) -> None:
     right = all(0 < value <= 1 + 1e-9 for value in values)

@@ -67,7 +67,7 @@ def check_probability_range(column: str, values: Array, report: RowReport, posit
     if positive:
         _check(values == 0, column, report, lambda row: _NO_CHANCE)
     logged = "is it a log-probability (then write exp of it)?"
-    if values.size and np.nanmax(values) <= 0:
+    if values.size and not (values > 0).any():
         logged = "no value is above 0, so these look like log-probabilities (then write exp of them);"
     _check(values < 0, column, report, lambda row: f"found {values[row]:g}, below 0: {logged} {_ADVICE}")
     _check(above, column, report, lambda row: f"found {values[row]:.9g}, above 1: {_above(values, above)} {_ADVICE}")
