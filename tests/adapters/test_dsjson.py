@@ -15,8 +15,7 @@ from aegis.adapters.dsjson import ABSENT_CATEGORY, read_dsjson
 from aegis.errors import LogError, SettingError
 from aegis.logs import Source
 from aegis.problem import load_problem
-from aegis.rng import stream
-from dsjson_cases import ITEMS, event, written
+from dsjson_cases import ITEMS, event, simulated, written
 
 
 def test_an_event_becomes_a_row(tmp_path: Path) -> None:
@@ -176,31 +175,6 @@ def test_skipped_events_stay_without_a_reward_or_are_left_out(tmp_path: Path) ->
 def test_a_log_that_learned_says_so(tmp_path: Path) -> None:
     made = read_dsjson(written(tmp_path / "log.json", event(1), event(2, VWState={"m": "model-2"})))
     assert any("2 models wrote this log" in note for note in made.notes)
-
-
-def simulated(count: int) -> list[dict[str, Any]]:
-    """Return events of a bandit that explores; the second action is best for the young, the third for others."""
-    rng = stream(3, "dsjson")
-    found = []
-    for number in range(count):
-        age = float(rng.random())
-        chances = [0.5, 0.25, 0.25]
-        taken = int(rng.choice(3, p=chances))
-        reward = float(rng.random() < (0.9 if taken == (1 if age < 0.5 else 2) else 0.1))
-        order = [taken, *[place for place in range(3) if place != taken]]
-        found.append(
-            event(
-                number,
-                a=[place + 1 for place in order],
-                p=[chances[place] for place in order],
-                c={"user": {"age": age}, "_multi": [{"item": {"id": item}} for item in ITEMS]},
-                _labelIndex=taken,
-                _label_Action=taken + 1,
-                _label_probability=chances[taken],
-                _label_cost=-reward,
-            )
-        )
-    return found
 
 
 def test_written_block_by_block_it_is_the_same_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

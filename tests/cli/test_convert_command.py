@@ -4,38 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from aegis.cli import main
-from aegis.rng import stream
-from dsjson_cases import ITEMS, event, written
-
-
-def simulated(count: int) -> list[dict[str, Any]]:
-    """Return events of a bandit that explores; the second action is best for the young, the third for others."""
-    rng = stream(3, "dsjson")
-    found = []
-    for number in range(count):
-        age = float(rng.random())
-        chances = [0.5, 0.25, 0.25]
-        taken = int(rng.choice(3, p=chances))
-        reward = float(rng.random() < (0.9 if taken == (1 if age < 0.5 else 2) else 0.1))
-        order = [taken, *[place for place in range(3) if place != taken]]
-        found.append(
-            event(
-                number,
-                a=[place + 1 for place in order],
-                p=[chances[place] for place in order],
-                c={"user": {"age": age}, "_multi": [{"item": {"id": item}} for item in ITEMS]},
-                _labelIndex=taken,
-                _label_Action=taken + 1,
-                _label_probability=chances[taken],
-                _label_cost=-reward,
-            )
-        )
-    return found
+from dsjson_cases import event, simulated, written
 
 
 def run(*arguments: object) -> int:

@@ -7,18 +7,16 @@ import re
 from pathlib import Path
 
 import pytest
-from bench_cases import bench
+from bench_cases import bench, made_up
 
 from aegis.errors import InputError
 from aegis.paper import (
     MEASURES,
     TESTS,
     Bench,
-    BenchResults,
     ResultStore,
     bench_page,
     collect_results,
-    load_bench,
     parse_bench,
     plan_bench,
     run_plans,
@@ -50,19 +48,6 @@ def test_the_program_on_the_page_runs(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-LISTS = {"curve": [1.0] * 40, "published": [-9.0, -4.0], "biased": [-20.0, -30.0], "sharp": [-3.0, -2.0], "ours": [1.0, 2.0]}
-
-
-def made_up(name: str, preset: str = "full") -> BenchResults:
-    """Return results of a bench with numbers that follow from arm, value and seed."""
-    plan = plan_bench(load_bench(name), preset, {"seeds": 3})
-    store = ResultStore(None)
-    for place, unit in enumerate(plan.units):
-        numbers = dict.fromkeys((*plan.bench.metrics, "reward", "value", "certified", "oracle"), 10.0 * place + 3)
-        store.add(unit, {seed: {**{m: v + seed for m, v in numbers.items()}, **LISTS} for seed in range(3)})
-    return collect_results(plan, store)
 
 
 @pytest.fixture

@@ -5,23 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from bench_cases import made_up
 
-from aegis.paper import MEASURES, BenchResults, ResultStore, bench_page, collect_results, load_bench, plan_bench
+from aegis.paper import MEASURES, bench_page, load_bench, plan_bench
 
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-LISTS = {"curve": [1.0] * 40, "published": [-9.0, -4.0], "biased": [-20.0, -30.0], "sharp": [-3.0, -2.0], "ours": [1.0, 2.0]}
-
-
-def made_up(name: str, preset: str = "full") -> BenchResults:
-    """Return results of a bench with numbers that follow from arm, value and seed."""
-    plan = plan_bench(load_bench(name), preset, {"seeds": 3})
-    store = ResultStore(None)
-    for place, unit in enumerate(plan.units):
-        numbers = dict.fromkeys((*plan.bench.metrics, "reward", "value", "certified", "oracle"), 10.0 * place + 3)
-        store.add(unit, {seed: {**{m: v + seed for m, v in numbers.items()}, **LISTS} for seed in range(3)})
-    return collect_results(plan, store)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ A blend averages the wealths of several tests of one claim: no worse than the be
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,14 +123,14 @@ SKETCH_UNITS_AT_ONCE = 2**13  # units whose logarithms are held in memory at onc
 Sums = tuple[int | None, ...]  # over units, one for each bet; None for a bet that lost everything
 
 
-class LowerBound:
+class LowerBound(ABC):
     """The test of a mean by the wealth of bets against it, and the lower bound that inverts it."""
 
     __slots__ = ()
 
+    @abstractmethod
     def curve(self) -> WealthCurve:
         """Return the wealth as a function of the mean."""
-        raise NotImplementedError
 
     def log_wealth(self, mean: float) -> float:
         """Return the logarithm of the wealth against the hypothesis that the mean is at most `mean`."""

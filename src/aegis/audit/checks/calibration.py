@@ -15,6 +15,7 @@ at most one if propensities are right, and so has their mean under any weights t
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -114,16 +115,16 @@ class LevelCalibration(Sums):
         return low_weight_logs(np.minimum(1.0 / mu, 1.0 / least), 1.0 / least)
 
 
-class _CellSums(Sums):
+class _CellSums(Sums, ABC):
     """Sums by action and cell `[A, C]`, and the evidence of every action in every slice of cells."""
 
     def __init__(self, level: Level, cells: SliceCells) -> None:
         self.level, self.cells = level, cells
         self.taken = np.zeros((level.actions.count, cells.count))
 
+    @abstractmethod
     def figures(self, cells: Array, batches: int | None) -> tuple[Array, ...]:
         """Return the fields of `SliceEvidence` from `log_evidence` on, each `[A, S]`; cells `[C, S]`: those of each slice."""
-        raise NotImplementedError
 
     def slices(self, batches: int | None) -> list[SliceEvidence]:
         """Return the evidence, slice by slice; batches: as in `LevelCalibration.slices`."""
