@@ -169,7 +169,7 @@ def test_stopped_it_keeps_what_was_done(tmp_path: Path) -> None:
     try:
         while running.poll() is None and len(ResultStore(store).read(plan.units[0])) < 2:
             time.sleep(0.1)
-        os.killpg(running.pid, signal.SIGINT)  # as Ctrl-C does: everybody gets it, and nobody but the first says anything
+        os.killpg(running.pid, signal.SIGINT)  # as Ctrl-C does: every process gets it, and only the first reports it
         out, err = running.communicate(timeout=120)
     finally:
         with contextlib.suppress(ProcessLookupError):

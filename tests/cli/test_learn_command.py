@@ -50,7 +50,7 @@ def test_learn_in_json(place: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (found["kind"], found["cap"], found["scope"]) == ("capped", 3.0, ["dose"])
     assert found["plug_in_note"].endswith("not a certificate")
     stored = load_record(tmp_path / "p")
-    assert stored.pop("fingerprints")  # many numbers that nobody reads
+    assert stored.pop("fingerprints")  # many numbers that are not compared
     assert found == {**stored, "out": str(tmp_path / "p")}
     assert len(found["rewards"]) == 64
 

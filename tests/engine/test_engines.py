@@ -37,7 +37,7 @@ def test_processes_on_standby_do_the_work_and_end() -> None:
         assert list(map_in_order(engine, math.factorial, range(5))) == [1, 1, 2, 6, 24]
         assert list(map_in_order(engine, math.factorial, range(3))) == [1, 1, 2]  # they were taken; others are started
     assert not multiprocessing.active_children()
-    with warm_engine(Local(2), "no.such.module") as engine:  # what is wrong with a module is found out by whoever needs it
+    with warm_engine(Local(2), "no.such.module") as engine:  # the process that needs a module reports what is wrong with it
         assert list(map_in_order(engine, math.factorial, range(4))) == [1, 1, 2, 6]
     with warm_engine(Local(2), "aegis.problem"):
         pass  # nothing came of it

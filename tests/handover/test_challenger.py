@@ -86,7 +86,7 @@ def test_code_that_does_something_else_in_control_is_noticed_and_can_be_given_ba
         PolicyError, match=r"in control of level 'inner' was altered after it was certified: on \d+ of \d+ logged"
     ):
         run.advance(run.state.episode + 20)
-    run.say(OperatorAction("revert", "ann", "somebody changed it", 0, "inner"))
+    run.say(OperatorAction("revert", "ann", "the recipe changed", 0, "inner"))
     run.advance(run.state.episode + 5)
     assert not run.deployed and replay_events(run.events) == run.state
 

@@ -12,7 +12,7 @@ from aegis.logs.draft.effects import CLEAR_EFFECT, LIKELY_EFFECT, ActionDraws, a
 
 
 def drawn(rows: int, full: bool, seed: int = 0) -> LogProfile:
-    """Return decisions whose chances depend on a context, what it was, and what came of them; one row per episode."""
+    """Return decisions whose chances depend on a context, what it was, and their outcomes; one row per episode."""
     rng = np.random.default_rng(seed)
     before = rng.normal(size=rows)
     chance = 1 / (1 + np.exp(-2 * before))

@@ -139,7 +139,7 @@ def test_a_damaged_line_is_run_again(damage: Any, stored: tuple[Path, Any]) -> N
 
 def test_reading_changes_nothing_on_disk(stored: tuple[Path, Any]) -> None:
     path, plan = stored
-    cut = path.read_bytes()[:-9]  # perhaps somebody is just writing the rest
+    cut = path.read_bytes()[:-9]  # perhaps another process is writing the rest
     path.write_bytes(cut)
     assert len(ResultStore(path.parents[1]).read(plan.units[0])) == 2
     assert path.read_bytes() == cut
