@@ -24,9 +24,7 @@ def measured(preset: str, workers: int) -> list[str]:
     shutil.rmtree(folder, ignore_errors=True)
     store, plans = ResultStore(folder), [plan_bench(load_bench(name), preset) for name in list_benches()]
     started = time.perf_counter()
-    failures = run_plans(
-        plans, store, Local(workers), lambda done, total, what, left: print(f"{done}/{total} {what}", flush=True)
-    )
+    failures = run_plans(plans, store, Local(workers), lambda done, total, what: print(f"{done}/{total} {what}", flush=True))
     minutes = (time.perf_counter() - started) / 60
     return [preset, f"{minutes:.1f}", str(ASKED[preset]), str(len(failures))]
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from aegis.certificate import Candidate
 from aegis.certificate.unit_split import LEAST_PLACING, PLACING_SHARE
-from aegis.evidence import anytime_bernstein_path, empirical_bernstein, student_t
+from aegis.evidence import anytime_bernstein, empirical_bernstein, student_t
 from aegis.policies import Capped, Function, Logged, Mixture
 from aegis.problem import Batch, Level, LevelTable, Policy, Problem, Rows, Scope, parse_problem
 from aegis.rng import stream
 from aegis.validation import CertifiedUnits, our_claims
-from aegis.validation.bound_traces import log_wealth_path
+from aegis.validation.study_units import log_wealth_path
 from looks_logs import ACTIONS, LOOKS, SEED, STOPS, Array, Ints, Log, World
 
 DELTA = 0.05
@@ -83,7 +83,7 @@ def classic(world: World, log: Log, candidate: str) -> dict[str, Seen]:
         "Student t": np.array([student_t(values[:stop], DELTA).value for stop in STOPS]),
         "Student t, risk shared by the looks": np.array([student_t(values[:stop], DELTA / LOOKS).value for stop in STOPS]),
         "empirical Bernstein": np.array([empirical_bernstein(values[:stop], DELTA, within).value for stop in STOPS]),
-        "anytime empirical Bernstein": anytime_bernstein_path(values, DELTA, within)[STOPS - 1],
+        "anytime empirical Bernstein": anytime_bernstein(values, DELTA, within).path[STOPS - 1],
     }
     return {name: Seen.by(bounds) for name, bounds in found.items()}
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import click
 
-from aegis.cli import COMMANDS, app
-from aegis.cli.exit_status import BAD, INTERRUPTED, TERMINATED
+from aegis.cli import BAD, COMMANDS, INTERRUPTED, TERMINATED, app
 
 START = f"""# The command line
 

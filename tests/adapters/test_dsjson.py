@@ -61,6 +61,9 @@ def test_packed_files_several_of_them_and_taken_probabilities_only(tmp_path: Pat
     assert batch.episode.tolist() == [1, 2, 3, 4] and made.problem.time is None
     assert batch.levels["choice"].mu_full is None and batch.levels["choice"].mu_taken.tolist() == [0.7] * 4
     assert made.problem.reward.range is None and any("range" in note for note in made.notes)
+    twice = written(tmp_path / "three.json", event(1))
+    with pytest.raises(LogError, match="'event-1' was there before"):
+        read_dsjson([twice, twice])
 
 
 def test_numbers_that_an_event_does_not_have_are_nought(tmp_path: Path) -> None:

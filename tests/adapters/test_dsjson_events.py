@@ -89,7 +89,7 @@ def test_an_outcome_in_a_line_of_its_own_is_joined_to_its_decision(first: bool, 
     assert made.table["reward"].to_pylist() == [0.25, 1.0]
     assert "1 outcomes stood in lines of their own and were joined to their decisions by EventId" in made.notes
     assert not any("coin toss" in note for note in made.notes)
-    with pytest.raises(LogError, match=r"line 2: no line holds an outcome \('RewardValue'\) of this event, EventId 'event-3'"):
+    with pytest.raises(LogError, match=r"line 2, key 'o': this event has no outcome, others have"):
         read_dsjson(written(tmp_path / "some.json", *lines[:1], event(3), late))
     skipped = written(tmp_path / "skipped.json", event(1, _skipLearn=True, _label_cost=0.0), event(2), late)
     assert read_dsjson(skipped, DsjsonDeclaration(skipped="left out", unobserved="cost")).table.num_rows == 1

@@ -124,7 +124,7 @@ reward: {column: score, range: [0, 1]}
 levels: [{name: dose, context: [age], action: {column: dose, values: [0.5, 1, 2]}, propensity: {policy: uniform}}]
 """)
     policy = classifier_policy(problem, Told(np.ones((0, 3)), np.array([2, 0.5, 1.0])))
-    assert policy.choosers["dose"].places.tolist() == [2, 0, 1]
+    assert policy.choosers["dose"].keywords["places"].tolist() == [2, 0, 1]
     with pytest.raises(PolicyError, match="class '1', which is no value of the action 'dose'"):
         classifier_policy(problem, Told(np.ones((0, 3)), ["1", "2", "0.5"]))
 

@@ -132,8 +132,8 @@ def test_rounds_of_one_page_are_one_unit_if_they_are_named() -> None:
     ("key", "value", "message"),
     [
         ("pscore", None, "has no 'pscore'; .* nothing can be certified from it"),
-        ("n_rounds", 2.5, "are whole numbers"),
-        ("n_actions", 1, "two actions or more"),
+        ("n_rounds", 2.5, "is a whole number"),
+        ("n_actions", 1, "key 'n_actions' is a whole number from 2, found 1"),
         ("reward", np.zeros(3), r"key 'reward': has the shape \[3\], expected \[20\]"),
         ("reward", ["a"] * 20, "key 'reward': expected numbers"),
         ("reward", np.full(20, np.nan), r"key 'reward', round 0 \(from 0\): is not finite"),
@@ -143,8 +143,12 @@ def test_rounds_of_one_page_are_one_unit_if_they_are_named() -> None:
         ("pscore", np.full(20, 0.999), "'pi_b' gives the action taken"),
         ("pi_b", np.full((20, 4, 1), 0.3), r"key 'pi_b', round 0 .* is no distribution \(sum 1.2\)"),
         ("pi_b", np.zeros((20, 4)), r"key 'pi_b': has the shape \[20, 4\]"),
-        ("pi_b", np.full((20, 4, 2), 0.25), "has 2 positions, but there is no 'position'"),
-        ("position", np.full(20, 2), "has 1 positions, but 'position' goes up to 2"),
+        (
+            "pi_b",
+            np.full((20, 4, 2), 0.25),
+            "has 2 positions, and 'position', which tells a round's own, goes up to 0 or is missing",
+        ),
+        ("position", np.full(20, 2), "has 1 positions, and 'position', which tells a round's own, goes up to 2"),
         ("context", np.zeros(20), "key 'context': has the shape"),
     ],
 )

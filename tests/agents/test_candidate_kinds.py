@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from aegis.agents import CANDIDATES, CandidateSettings, Learned, learn
+from aegis.agents import CANDIDATES, CandidateSettings, Learned
+from aegis.agents import learn as learn_tuned
 from aegis.agents.candidate_kinds import plannable_levels
 from aegis.errors import LogError, PolicyError, ProblemError, SettingError
 from aegis.logs import Source, Split, write_log
+from aegis.mechanisms import MODELS
 from aegis.planning import Integration, load_policy
 from aegis.policies import path_full, policy_digest, save_policy
 from aegis.problem import Propensity, Scope
 from aegis.worlds import make_world
+
+learn = functools.partial(learn_tuned, models=MODELS)  # without the search for length-scales, which is slow
 
 CLINIC, PLANT, ADDITIVE = make_world("clinic"), make_world("plant"), make_world("additive")
 QUICK = Integration(nodes=4, samples=8)
@@ -117,7 +122,7 @@ def test_bad_settings_are_refused(tmp_path: Path) -> None:
         CandidateSettings("greed")
     with pytest.raises(SettingError, match="from 1"):
         CandidateSettings("capped", cap=0.5)
-    with pytest.raises(SettingError, match="one or more particles"):
+    with pytest.raises(SettingError, match="the number of particles of a candidate is a whole number from 1"):
         CandidateSettings(particles=0)
     log = source(CLINIC, tmp_path)
     refused(log, ProblemError, "did you mean 'dose'", scope=["does"])

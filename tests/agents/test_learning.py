@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from aegis.mechanisms import MODELS, TUNED
 from aegis.policies import Hybrid
 from aegis.problem import Array, Batch
 from aegis.worlds import make_world
+
+learn_untuned = functools.partial(learn, models=MODELS)  # without the search for length-scales, which is slow
 
 # world, legacy, episodes in the log, episodes simulated, least share of the gap to the oracle that is closed, oracle's value
 WORLDS = [
@@ -49,7 +52,7 @@ def test_the_default_beats_the_legacy(
 
 def test_only_the_prior_side_is_learned_from(tmp_path: Path) -> None:
     world = make_world("clinic")
-    batch = world.episodes(0, 120, world.legacy("uniform"), 5)
+    batch = world.episodes(0, 80, world.legacy("uniform"), 5)
     split = Split()
     prior = split.prior(world.problem, batch)
     inside = prior[batch.episode_of("dose")]
@@ -97,7 +100,7 @@ def test_the_record_says_what_was_done(tmp_path: Path) -> None:
     write_log(world.episodes(0, 60, world.legacy("uniform"), 5), world.problem, tmp_path / "log.parquet")
     source = Source(tmp_path / "log.parquet", world.problem)
     split = Split("hash", "mine", 0.3)
-    found = learn(source, split, scope=["inner"])
+    found = learn_untuned(source, split, scope=["inner"])
     record = found.record
     assert Split.of(record["split"]) == split
     kept = source.read(side="prior", split=split)
@@ -115,7 +118,7 @@ def test_missing_rewards_are_left_out(tmp_path: Path) -> None:
     batch = world.episodes(0, 200, world.legacy("uniform"), 5)
     observed = np.random.default_rng(1).random(batch.reward.size) < 0.5
     write_log(replace(batch, observed=observed), world.problem, tmp_path / "log.parquet")
-    found = learn(Source(tmp_path / "log.parquet", world.problem))
+    found = learn_untuned(Source(tmp_path / "log.parquet", world.problem))
     assert 0.4 < found.record["rewards_missing"] / found.record["decisions"] < 0.6
     judged = world.episodes(1000, 30, found.policy, 9)
     assert judged.episode_means(judged.reward).mean() > 5
@@ -125,9 +128,9 @@ def test_the_plug_in_value_is_near_the_truth_where_the_model_is_right(tmp_path: 
     world = make_world("additive")
     write_log(world.episodes(0, 400, world.legacy("uniform"), 5), world.problem, tmp_path / "log.parquet")
     source = Source(tmp_path / "log.parquet", world.problem)
-    both = learn(source)
+    both = learn_untuned(source)
     assert both.plug_in == pytest.approx(5.725, abs=0.3)
-    inner = learn(source, scope=["inner"])
+    inner = learn_untuned(source, scope=["inner"])
     fresh = world.episodes(1000, 300, Hybrid(world.problem, {"inner"}, inner.policy, world.legacy("uniform")), 9)
     assert inner.plug_in == pytest.approx(fresh.episode_means(fresh.reward).mean(), abs=0.4)
 
@@ -138,7 +141,7 @@ def test_a_split_in_time_learns_from_the_past(tmp_path: Path) -> None:
     batch = world.episodes(0, 60, world.legacy("uniform"), 5)
     order = np.random.default_rng(2).permutation(60)
     write_log(replace(batch, time=order), problem, tmp_path / "log.parquet")
-    found = learn(Source(tmp_path / "log.parquet", problem), Split("time", fraction=0.25))
+    found = learn_untuned(Source(tmp_path / "log.parquet", problem), Split("time", fraction=0.25))
     assert found.record["split"] == {"kind": "time", "key": "aegis", "fraction": 0.25, "cut": 15}
     past = batch.take_episodes(order < 15)
     assert found.record["episodes"] == 15

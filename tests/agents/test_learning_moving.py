@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 
@@ -10,17 +11,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from aegis.agents import CandidateSettings, learn
+from aegis.agents import CandidateSettings
+from aegis.agents import learn as learn_tuned
 from aegis.certificate import certify
 from aegis.cli import main
 from aegis.errors import PolicyError
 from aegis.logs import Source, Split
+from aegis.mechanisms import MODELS
 from aegis.problem import parse_problem
 from aegis.rng import stream
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "audit"))
 
 from interference_logs import PROBLEM, following, problem_of
+
+learn = functools.partial(learn_tuned, models=MODELS)  # without the search for length-scales, which is slow
 
 
 def moving(count: int = 900) -> pa.Table:

@@ -41,5 +41,5 @@ def test_neighbouring_episodes_are_uncorrelated() -> None:
 
 @pytest.mark.parametrize("episode", [-1, 2.5, True, "3", None, 2**64])
 def test_an_episode_is_a_whole_number(episode: object) -> None:
-    with pytest.raises(SettingError, match="counted from 0"):
+    with pytest.raises(SettingError, match="the number of an episode is a whole number from 0"):
         episode_stream(1, "agent", "a", episode)  # type: ignore[arg-type]

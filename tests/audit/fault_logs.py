@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -328,6 +329,7 @@ def found(audit: Audit, code: str) -> Finding:
     return next(item for item in audit.findings if item.code == code)
 
 
+@cache
 def run(code: str) -> Audit:
     problem, batch = FAULTS[code]()
     if code == "several-versions":

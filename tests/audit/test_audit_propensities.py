@@ -56,9 +56,6 @@ def test_swapped_shares_are_refused_with_their_order() -> None:
 ALPHA = 0.05
 
 
-RUNS = 12
-
-
 TESTS = (
     "miscalibrated-propensities",
     "actions-held",
@@ -75,10 +72,11 @@ TESTS = (
 )
 
 
+@pytest.mark.parametrize("runs", [6, pytest.param(24, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("world", WORLDS)
-def test_each_test_keeps_its_level(world: str) -> None:
+def test_each_test_keeps_its_level(world: str, runs: int) -> None:
     found = dict.fromkeys(TESTS, 0)
-    for run in range(RUNS):
+    for run in range(runs):
         legacy = "natural" if run % 2 else "uniform"
         problem, batch = logged(world, legacy, 60, 5000 + run)
         for form in ((problem, batch), taken_only(problem, batch)):
@@ -88,14 +86,14 @@ def test_each_test_keeps_its_level(world: str) -> None:
                 found[code] += 1
     # The two forms share their data: counted as one run for the limit.
     for code, number in found.items():
-        assert stats.binomtest(min(number, RUNS), RUNS, ALPHA, alternative="greater").pvalue > 0.001, code
+        assert stats.binomtest(min(number, runs), runs, ALPHA, alternative="greater").pvalue > 0.001, code
 
 
 @pytest.mark.parametrize("form", ["path", "sequential"])
 def test_a_mixture_that_logs_exact_probabilities_is_not_refused(form: str) -> None:
     plant = make_world("additive")
     mixture = Mixture([plant.legacy("natural"), plant.legacy("uniform")])
-    refused, dependent, runs = 0, 0, 24 if form == "path" else 6
+    refused, dependent, runs = 0, 0, 12 if form == "path" else 4
     for run in range(runs):
         audit = audited(plant.problem, plant.episodes(0, 120, mixture, 800 + run, form), alpha=ALPHA)  # type: ignore[arg-type]
         refused += audit.verdict == "refused"
@@ -239,8 +237,9 @@ def _about_propensities(audit: Audit) -> list[str]:
     return [f"{found.severity} {found.code}" for found in audit.findings if found.code.endswith("-propensities")]
 
 
-def test_logs_in_order_hardly_ever_have_a_warning() -> None:
-    warned, refused, runs = 0, 0, 50
+@pytest.mark.parametrize("runs", [16, pytest.param(100, marks=pytest.mark.soak)])
+def test_logs_in_order_hardly_ever_have_a_warning(runs: int) -> None:
+    warned, refused = 0, 0
     for run in range(runs):
         problem, batch = logged(("additive", "clinic")[run % 2], "uniform", 30, 700 + run)
         for form in ((problem, batch), taken_only(problem, batch)):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.audit.batch_view import BatchView, scale_to_unit_range
-from aegis.audit.checks.base import Thinning
+from aegis.audit.check import Thinning
 
 RANGES = [(0.0, 1.0), (-1e300, 1e300), (-1.7e308, 1.7e308), None]
 

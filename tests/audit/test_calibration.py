@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aegis.audit.action_bins import ActionHalves
-from aegis.audit.batch_view import BatchView
+from aegis.audit.batch_view import ActionHalves, BatchView
 from aegis.audit.checks.calibration import ContextLeans, LevelCalibration, SliceEvidence, SliceShares, _turned
 from aegis.audit.slices import Cut
 from aegis.logs import Source
@@ -125,7 +124,7 @@ def part(where: str, log: float) -> SliceEvidence:
 @given(st.integers(0, 4), st.integers(0, 200))
 def test_shares_add_up_to_one(wholes: int, parts: int) -> None:
     slices = [part("", 0.0)] * wholes + [part("x up to 0", 0.0)] * parts
-    shares = SliceShares.of(slices)
+    shares = SliceShares(slices)
     assert shares.mean_log(slices) == pytest.approx(0.0, abs=1e-9) if slices else shares.mean_log(slices) == -math.inf
     if wholes and parts:
         assert shares.mean_log(slices[:wholes]) == pytest.approx(math.log(0.5))
@@ -133,7 +132,7 @@ def test_shares_add_up_to_one(wholes: int, parts: int) -> None:
 
 def test_what_is_left_out_counts_as_nothing() -> None:
     slices = [part("", math.log(30.0)), part("x up to 0", math.log(8.0)), part("x above 0", 0.0)]
-    shares = SliceShares.of(slices)
+    shares = SliceShares(slices)
     assert shares.mean_log(slices) == pytest.approx(math.log(0.5 * 30 + 0.25 * 8 + 0.25))
     assert shares.mean_log(slices[1:2]) == pytest.approx(math.log(2.0))
 

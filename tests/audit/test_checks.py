@@ -10,9 +10,8 @@ from audit_cases import logged
 from fault_logs import FAULTS
 
 from aegis.audit import CHECKS, Check, make_finding
-from aegis.audit.action_bins import bin_batch
-from aegis.audit.batch_view import BatchView
-from aegis.audit.checks.base import AuditSetting, Known
+from aegis.audit.batch_view import BatchView, bin_batch
+from aegis.audit.check import AuditSetting, Known
 from aegis.policies import Legacy, Uniform
 
 PROBLEM, LOG = logged("clinic", "natural", 120, 3)
@@ -41,7 +40,7 @@ def test_a_check_merges_later_parts_and_findings_do_not_change_it(name: str) -> 
 
 def test_checks_that_do_not_apply_are_left_out() -> None:
     left_out = {name for name, check in CHECKS.items() if not check.applies(AuditSetting(PROBLEM, whole=False))}
-    assert left_out == {"incumbent", "overlap"}
+    assert left_out == {"density", "incumbent", "overlap"}
     candidate = Legacy(PROBLEM, {name: Uniform() for name in PROBLEM.names})
     assert CHECKS["overlap"].applies(AuditSetting(PROBLEM, candidate))
 

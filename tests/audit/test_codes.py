@@ -8,19 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from aegis.audit import CAVEAT, CODES, slices
-from aegis.audit.checks import (
-    base,
-    calibration,
-    carry_over,
-    drift,
-    duplicates,
-    independence,
-    loggers,
-    propensities,
-    reward_units,
-    sizes,
-)
+from aegis.audit import CAVEAT, CODES, check, slices
+from aegis.audit.checks import calibration, carry_over, drift, duplicates, independence, propensities, rewards
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
 
@@ -41,11 +30,9 @@ def test_the_page_says_what_the_audit_cannot_do() -> None:
 
 
 def test_numbers_on_the_page() -> None:
-    assert sizes.MOST_DECISIONS == carry_over.MOST_DECISIONS == propensities.MOST_DECISIONS == 65_536
-    assert (calibration.MOST_DECISIONS, base.STEP, slices.MOST_EPISODES, drift.KEPT) == (524_288, 32, 256, 16_384)
+    assert carry_over.MOST_DECISIONS == propensities.MOST_DECISIONS == 65_536
+    assert (calibration.MOST_CALIBRATED, check.STEP, slices.MOST_EPISODES, drift.KEPT) == (524_288, 32, 256, 16_384)
     assert (independence.MOST_EPISODES, carry_over.MOST_DECISION_PAIRS, duplicates.MOST) == (16_384, 32_768, 16_384)
-    assert (reward_units.FEWEST_ENDS, math.exp(reward_units.CHANCE), math.exp(propensities.DOUBT)) == pytest.approx(
-        (20, 1000, 20)
-    )
-    assert (loggers.KEPT_LOGGERS, loggers.SAME_DISTRIBUTION) == (1024, 0.001)
+    assert (rewards.FEWEST_ENDS, math.exp(rewards.CHANCE), math.exp(propensities.DOUBT)) == pytest.approx((20, 1000, 20))
+    assert (drift.KEPT_LOGGERS, drift.SAME_DISTRIBUTION) == (1024, 0.001)
     assert slices.MOST_PAIRS == 128 and independence.EPISODE_LAGS == (1, 2, 3, 4, 5, 6, 8, 12)

@@ -10,7 +10,7 @@ from audit_cases import audited, in_parts
 from fault_logs import FAULTS
 from hostile_logs import even, one_level
 
-from aegis.audit.checks.drift import PAST, followed_past, past_of
+from aegis.audit.variogram import PAST, followed_past, past_of
 from aegis.problem import Batch
 from aegis.rng import stream
 

@@ -12,8 +12,8 @@ from audit_cases import audited, logged, taken_only
 from hostile_logs import certified, codes_of, even, one_level, rows_of, runs_and_doses, two_levels
 
 from aegis.audit import Auditor
+from aegis.audit.check import AuditSetting, Known
 from aegis.audit.checks import duplicates
-from aegis.audit.checks.base import AuditSetting, Known
 from aegis.audit.checks.duplicates import DuplicateEpisodes
 from aegis.problem import Batch, Problem, concat
 from aegis.rng import stream
@@ -152,7 +152,7 @@ def redone(rng: np.random.Generator, batch: Batch, same: bool) -> Batch:
 
 def test_episodes_done_again_with_the_same_action_are_refused_and_with_a_new_draw_they_are_not() -> None:
     alarms = 0
-    for run in range(40):
+    for run in range(16):
         rng = stream(run, "redone")
         batch = rows(rng, 120, "number", "number")
         assert audited(one_level(), redone(rng, batch, same=True)).codes("refused") == ("episodes-redone",)

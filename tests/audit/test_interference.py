@@ -12,7 +12,7 @@ from interference_logs import ATTACKS, IN_ORDER, TRUTHS, problem_of, reacting, s
 
 from aegis.agents import CandidateSettings, learn
 from aegis.audit import ANYTIME, audit_log
-from aegis.audit.finding import FIXED
+from aegis.audit.check import FIXED
 from aegis.certificate import certify
 from aegis.logs import Source, Split
 from aegis.policies import Function

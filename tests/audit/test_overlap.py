@@ -12,6 +12,7 @@ from fault_logs import base, found
 from hostile_logs import one_level, rows_of
 
 from aegis.audit import Audit, audit_log
+from aegis.audit.check import make_finding
 from aegis.audit.checks.overlap import WeightHistogram
 from aegis.certificate import certify
 from aegis.certificate.assumptions import list_assumptions
@@ -139,12 +140,12 @@ def test_mass_outside_the_support_is_found() -> None:
 
 def test_words_of_the_assumption() -> None:
     problem = one_level()
-    measures = [reward_measure(problem)]
-    words = {
-        codes: list_assumptions(problem, [], [Scope("dose")], measures, codes)[0].checked.rsplit(": ", 1)[1]
-        for codes in ((), ("doubtful-propensities",), ("doubtful-propensities", "miscalibrated-propensities"))
-    }
-    assert list(words.values()) == ["no evidence against", "some evidence against, too little to refuse", "evidence against"]
+    words = []
+    for codes in ((), ("doubtful-propensities",), ("doubtful-propensities", "miscalibrated-propensities")):
+        findings = [make_finding(code, "warning", "message", "dose") for code in codes]
+        assumptions = list_assumptions(problem, [], [Scope("dose")], reward_measure(problem), findings)
+        words.append(assumptions[0].checked.rsplit(": ", 1)[1])
+    assert words == ["no evidence against", "some evidence against, too little to refuse", "evidence against"]
 
 
 COLUMNS = """

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from small_logs import better_policy, problem_of
 
-from aegis.audit import make_finding
+from aegis.audit import Finding, make_finding
 from aegis.certificate import Candidate
-from aegis.certificate.assumptions import codes_about, list_assumptions
+from aegis.certificate.assumptions import list_assumptions
 from aegis.certificate.certificate import Assumption
 from aegis.ope import reward_measure
 from aegis.problem import Problem, Scope
@@ -15,13 +15,22 @@ from aegis.problem import Problem, Scope
 SCOPES = (Scope("dose"),)
 
 
-def listed(problem: Problem, *codes: str, candidate: Candidate | None = None) -> dict[str, Assumption]:
+def listed(problem: Problem, *findings: Finding, candidate: Candidate | None = None) -> dict[str, Assumption]:
     chosen = candidate or Candidate(better_policy(problem), "mine")
-    return {item.code: item for item in list_assumptions(problem, [chosen], SCOPES, [reward_measure(problem)], codes)}
+    return {item.code: item for item in list_assumptions(problem, [chosen], SCOPES, reward_measure(problem), findings)}
 
 
 def test_every_certificate_states_the_same_kinds_of_assumptions() -> None:
-    expected = ["propensities", "carry-over", "counts", "stationarity", "reward-range", "fixed-policy", "confounding"]
+    expected = [
+        "propensities",
+        "carry-over",
+        "counts",
+        "stationarity",
+        "reward-range",
+        "fixed-policy",
+        "confounding",
+        "policy-code",
+    ]
     assert list(listed(problem_of())) == expected
     assert (
         "'dose'" in listed(problem_of())["propensities"].statement
@@ -41,7 +50,7 @@ def test_every_certificate_states_the_same_kinds_of_assumptions() -> None:
     ],
 )
 def test_what_the_audit_found_changes_what_is_said_of_it_alone(code: str, assumption: str) -> None:
-    calm, alarmed = listed(problem_of()), listed(problem_of(), code)
+    calm, alarmed = listed(problem_of()), listed(problem_of(), make_finding(code, "warning", "text"))
     assert [name for name in calm if calm[name] != alarmed[name]] == [assumption]
     assert "evidence against" in alarmed[assumption].checked or "drift found" in alarmed[assumption].checked
 
@@ -60,10 +69,9 @@ def test_a_learned_policy_rests_on_its_record() -> None:
 
 
 def test_findings_about_propensities_of_other_levels_do_not_count() -> None:
-    found = [
-        make_finding("doubtful-propensities", "warning", "text", "recipe"),
-        make_finding("doubtful-propensities", "warning", "text", "dose"),
-        make_finding("drift", "warning", "text", "recipe"),
-    ]
-    assert codes_about(found, SCOPES) == ["doubtful-propensities", "drift"]
-    assert codes_about(found[:1], SCOPES) == []
+    calm = listed(problem_of())
+    own, other = (
+        listed(problem_of(), make_finding("doubtful-propensities", "warning", "text", level)) for level in ("dose", "recipe")
+    )
+    assert own != calm and other == calm
+    assert listed(problem_of(), make_finding("drift", "warning", "text", "recipe")) != calm

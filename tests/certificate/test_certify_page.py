@@ -7,9 +7,9 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from aegis.certificate import contamination, digests, unit_split
+from aegis.certificate import candidate, digests, unit_split
 from aegis.certificate.certificate import Sensitivity
-from aegis.certificate.sensitivity import GAMMAS
+from aegis.certificate.results import GAMMAS
 from aegis.problem import fingerprints, parse_problem
 
 TEXT = (Path(__file__).parents[2] / "docs" / "certify.md").read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ levels:
 def test_numbers_on_the_page() -> None:
     for text, number in (
         (f"up to {fingerprints.MOST_FINGERPRINTS} of the episodes", 4096),
-        (f"below {contamination.CONTAMINATION_ALPHA:g}", 1e-4),
+        (f"below {candidate.CONTAMINATION_ALPHA:g}", 1e-4),
         (f"up to {digests.MOST_HASHED_ROWS:,} rows".replace(",", " "), 2**20),
         (f"at most {digests.MOST_BLOCKS} blocks", 1024),
         (f"more than {unit_split.HEAD_ROWS:,} rows".replace(",", " "), 400_000),

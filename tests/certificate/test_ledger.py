@@ -162,7 +162,7 @@ def test_what_is_damaged_counts_at_all_data_and_a_restored_file_brings_all_looks
     assert len(ledger.looks()) == 5
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(cut=st.integers(0, 2000), junk=st.binary(max_size=4))
 def test_no_damage_forgets_that_there_were_looks(cut: int, junk: bytes) -> None:
     with tempfile.TemporaryDirectory() as name:

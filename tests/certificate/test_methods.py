@@ -15,7 +15,7 @@ from small_logs import better_policy, make_table, problem_text, source_of
 from wrong_propensities import CASES, Wrong, listed, scopes
 
 from aegis.certificate import Candidate, Reach, certify, gain_parts, stated_problem, verify
-from aegis.certificate.methods import value_parts
+from aegis.certificate.claims import value_parts
 from aegis.evidence import gain_grid, least_weights, sensitivity_factors, value_grid
 from aegis.logs import Source
 from aegis.ope import CandidateView, Closeness, RewardModels, largest_gain_within_error, reward_measure
@@ -76,7 +76,7 @@ def certified_runs(wrong_by: str, full: bool, runs: int, units: int, bonus: floa
 
 @pytest.mark.parametrize("full", [True, False])
 def test_a_null_in_the_worst_direction_is_certified_in_at_most_delta_of_the_runs(full: bool) -> None:
-    runs = 400
+    runs = 200
     assert certified_runs(", wrong_by: 1.5", full, runs, 300) <= binom.isf(1e-3, runs, DELTA)
     assert certified_runs(", wrong_by: 1.0", full, runs, 300) > 0.7 * runs  # the error is one that matters
     assert certified_runs(", wrong_by: 1.5", full, 50, 300, bonus=0.6) > 25  # and the bound is not vacuous

@@ -21,15 +21,15 @@ from aegis.policies import Function, TargetColumns
 from aegis.problem import Problem, parent_means
 
 GUARD = "guards: [{column: scrap, range: [0, 1], max_worsening: 0.05}]"
-EPISODES = 400
+EPISODES = 200
 
 
 @pytest.fixture(autouse=True)
 def _short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "CHUNK_ROWS", 200)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 100)
 
 
-def written(folder: Path, table: pa.Table, files: int = 2, group: int = 50) -> list[Path]:
+def written(folder: Path, table: pa.Table, files: int = 2, group: int = 25) -> list[Path]:
     """Write a table as files with small row groups; episodes go on from one to the next."""
     bounds = np.linspace(0, table.num_rows, files + 1).astype(int) + 1
     bounds[0], bounds[-1] = 0, table.num_rows
@@ -85,7 +85,7 @@ def test_the_numbers_of_one_pass(tmp_path: Path, head: str, asked: dict[str, Any
 def test_missing_rewards_leave_units_beside_them_alone(tmp_path: Path, method: str, full: bool) -> None:
     table = make_table(EPISODES)
     rewards = table["margin"].to_pylist()
-    for row in (3, 4, 700):
+    for row in (3, 4, 350):
         rewards[row] = None
     problem, paths = problem_of(full), written(tmp_path, replaced(table, "margin", rewards))
     columns = TargetColumns(problem, {"recipe": "new_setting", "dose": "new_dose"})
@@ -119,7 +119,7 @@ def test_what_cannot_be_sent_is_done_here(tmp_path: Path) -> None:
 def test_a_refusal_in_a_later_piece_names_its_row_and_keeps_the_audit(tmp_path: Path) -> None:
     table, problem = make_table(EPISODES), problem_of()
     rewards = table["margin"].to_pylist()
-    rewards[1000] = 3.0
+    rewards[500] = 3.0
     paths = written(tmp_path, replaced(table, "margin", rewards))
     pieces = in_pieces(paths, problem, better_policy(problem), workers=2)
     assert pieces.verdict.verdict == "refused"
@@ -129,17 +129,17 @@ def test_a_refusal_in_a_later_piece_names_its_row_and_keeps_the_audit(tmp_path: 
     assert [item["code"] for item in one.findings if item["severity"] == "refused"] == [
         item["code"] for item in pieces.findings if item["severity"] == "refused"
     ]
-    place = "part-1.parquet, row 400"
+    place = "part-1.parquet, row 200"
     assert all(place in str(level.reason) for level in (*pieces.levels, *one.levels))
 
 
 def test_a_fault_in_a_later_piece_is_an_error(tmp_path: Path) -> None:
     table = make_table(EPISODES)
     chances = table["p_1"].to_pylist()
-    chances[1100] = -0.25
+    chances[550] = -0.25
     paths = written(tmp_path, replaced(table, "p_1", chances))
     for workers in (1, 2):
-        with pytest.raises(LogError, match=r"part-1\.parquet, row 500, column 'p_1'"):
+        with pytest.raises(LogError, match=r"part-1\.parquet, row 250, column 'p_1'"):
             certify(Source(paths, problem_of()), better_policy(problem_of()), ledger=False, workers=workers)
 
 
@@ -159,7 +159,8 @@ def test_how_bounds_grew_is_told_piece_by_piece(tmp_path: Path) -> None:
     for level, other in zip(pieces.levels, one.levels, strict=True):
         units = [point.units for point in level.path]
         assert units == sorted(units)
-        early = [point for point in other.path if point.units <= 40]
+        early = [point for point in other.path if point.units <= 20]
+        assert early
         assert list(level.path[: len(early)]) == early
 
 

@@ -16,7 +16,7 @@ from small_logs import better_policy, make_table, problem_of, replaced, source_o
 from aegis.agents import CandidateSettings, learn
 from aegis.certificate import Candidate, Certificate, LevelResult, UnitSplit, certify, load_certificate, stated_problem, verify
 from aegis.certificate import unit_split as head_module
-from aegis.certificate.sensitivity import GAMMAS, PLAIN_ONLY, SensitivityTrial
+from aegis.certificate.results import GAMMAS, PLAIN_ONLY
 from aegis.certificate.unit_split import choose_sensitivity_units, placing_split
 from aegis.evidence import value_grid
 from aegis.files import json_digest
@@ -114,13 +114,13 @@ def test_guards_have_to_survive_too() -> None:
 
 def test_what_lies_behind_the_first_failure_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([True, True, False, True, True, True, True, True, True, True])
-    monkeypatch.setattr(SensitivityTrial, "survives", lambda self, evidence: next(answers))
+    monkeypatch.setattr("aegis.certificate.results.survives", lambda evidence: next(answers))
     assert issued(60, scopes=[["dose"]]).level("dose").sensitivity.gamma == GAMMAS[1]
 
 
 def test_capped_candidates_survive_as_well() -> None:
-    learned = learn(source_of(make_table(400)), Split("hash", "k", 0.4), CandidateSettings("capped", 1.5))
-    found = certify(source_of(make_table(400)), learned, ledger=False)
+    learned = learn(source_of(make_table(200)), Split("hash", "k", 0.4), CandidateSettings("capped", 1.5))
+    found = certify(source_of(make_table(200)), learned, ledger=False)
     assert {level.sensitivity.gamma for level in found.levels if level.verdict == "certified"} - {1.0}
 
 

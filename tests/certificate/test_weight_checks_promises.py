@@ -32,7 +32,7 @@ LOGGED = np.array([[0.6, 0.25, 0.15], [0.5, 0.5, 0.0]])
 INCUMBENT = np.array([[0.8, 0.2, 0.0], [0.4, 0.3, 0.3]])
 CANDIDATE = np.array([[0.1, 0.3, 0.6], [0.2, 0.8, 0.0]])
 MEANS = np.array([[0.5, 0.6, 0.55], [0.7, 0.8, 1.0]])
-RUNS, MOST = 40, 5  # the 99 % limit of a binomial at 5 %
+RUNS, MOST = 20, 4  # the 99 % limit of a binomial at 5 %
 
 TEXT = """
 episode: id

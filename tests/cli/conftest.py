@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.csv
@@ -37,6 +39,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert done(*call) == 0
     pyarrow.csv.write_csv(pq.read_table(folder / "log.parquet").slice(0, 30), folder / "contexts.csv")
     return folder
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C interrupt: a process started in the background of a shell inherits it as ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

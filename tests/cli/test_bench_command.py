@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typed import run as aegis
@@ -158,7 +159,30 @@ arms:
 INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from aegis.cli import main; main()"
 
 
-def test_stopped_it_keeps_what_was_done(tmp_path: Path) -> None:
+def test_interrupted_it_keeps_what_was_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = bench_runs.MEASURES["offline"]
+
+    def interrupted(settings: Any, seeds: Any) -> Any:
+        if settings["episodes"] > 20:
+            raise KeyboardInterrupt
+        return measure(settings, seeds)
+
+    path, store = tmp_path / "mine.yaml", tmp_path / "store"
+    path.write_text(BENCH, encoding="utf-8")
+    plan = plan_bench(load_bench(str(path)), "quick")
+    monkeypatch.setattr(bench_runs, "MEASURES", {"offline": interrupted})
+    code, out, err = aegis("bench", "run", path, "--store", store, "--workers", 1, capsys=capsys)
+    assert (code, out) == (130, "")
+    assert err.splitlines()[-1] == (
+        f"aegis: interrupted; every part that was done is kept in {store}, and the same command goes on from there"
+    )
+    assert [len(ResultStore(store).read(unit)) for unit in plan.units] == [2, 0]
+
+
+@pytest.mark.soak
+def test_stopped_on_several_processes_it_keeps_what_was_done(tmp_path: Path) -> None:
     path, store = tmp_path / "mine.yaml", tmp_path / "store"
     path.write_text(BENCH, encoding="utf-8")
     plan = plan_bench(load_bench(str(path)), "quick")

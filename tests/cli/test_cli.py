@@ -98,8 +98,11 @@ BAD = {
     "nodes without agent": (["simulate", "--nodes", "8", "--out", "x"], "--agent"),
     "unknown features": (["simulate", "--agent", "nested_cts", "--features", "liner", "--out", "x"], "did you mean 'linear'"),
     "features for a table": (["simulate", "--agent", "flat_joint", "--features", "linear", "--out", "x"], "without features"),
-    "no tempering": (["simulate", "--agent", "nested_cts", "--temper", "0", "--out", "x"], "tempering"),
-    "tempering that is no number": (["simulate", "--agent", "nested_cts", "--temper", "nan", "--out", "x"], "tempering"),
+    "no tempering": (
+        ["simulate", "--agent", "nested_cts", "--temper", "0", "--out", "x"],
+        "the temper of a model is a finite number above 0",
+    ),
+    "tempering that is no number": (["simulate", "--agent", "nested_cts", "--temper", "nan", "--out", "x"], "found nan"),
     "no nodes": (["simulate", "--agent", "nested_cts", "--nodes", "0", "--out", "x"], "1 to 256 nodes"),
     "too many particles": (["simulate", "--agent", "nested_cts", "--particles", "1000000000", "--out", "x"], "--particles"),
     "particles for greedy": (["simulate", "--agent", "greedy_nig", "--particles", "3", "--out", "x"], "particles"),

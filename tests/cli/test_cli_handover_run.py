@@ -16,7 +16,7 @@ from aegis.cli.commands import handover
 from aegis.cli.config import HandoverRequest
 from aegis.cli.handover_run import prepare_run
 from aegis.cli.live_view import LiveView
-from aegis.handover import run_in_folder
+from aegis.handover import Handover
 
 SMALL: dict[str, Any] = {"f_a": 2.0, "inner_steps": 3}
 WORLD: tuple[object, ...] = ("--set", "f_a=2.0", "--set", "inner_steps=3")
@@ -173,13 +173,13 @@ def test_the_time_left_is_that_of_what_is_left(
     clock = [0.0]
     monkeypatch.setattr("aegis.cli.live_view.time.monotonic", lambda: clock[0])
     monkeypatch.setattr("aegis.cli.live_view.EVERY", 0.0)
-    restore = run_in_folder.__globals__["_restore_run"]
+    restore = Handover.restore
 
-    def slow(*given: Any) -> None:
-        restore(*given)
+    def slow(*args: Any) -> None:
+        restore(*args)
         clock[0] += 1000.0  # a long time to take a run up
 
-    monkeypatch.setattr("aegis.handover.run_folder._restore_run", slow)
+    monkeypatch.setattr(Handover, "restore", slow)
     code, _, err = aegis(*QUICK, "--episodes", 100, "--out", kept, capsys=capsys)
     left = re.findall(r"handover: (\d+)/100, about (\d+) s left", err)
     assert code == 0 and left and int(left[0][0]) > 60 and all(seconds == "0" for _, seconds in left)

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from typed import done, run
 
+from aegis.cli.commands.compare import estimate_text
+from aegis.comparison import Estimate
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -128,3 +131,11 @@ def test_ledger_and_incumbent(place: Path, tmp_path: Path, capsys: pytest.Captur
     assert len(list((tmp_path / "looks").glob("*.json"))) == 1
     above, rest = out.split("NOT CERTIFICATES", 1)
     assert "PRISM, adaptive" not in above and "PRISM, adaptive: prior lam" in rest  # learned between the certified units
+
+
+def test_an_estimate_that_does_not_vary_shows_no_error() -> None:
+    """A model that says the same of all units has a standard error of 0 by construction, which is no precision."""
+    assert estimate_text(Estimate("direct method", "value", 0.25, 0.0, 100)) == "0.25 ± -"
+    assert estimate_text(Estimate("direct method", "value", 0.25, 1e-17, 100)) == "0.25 ± -"
+    assert estimate_text(Estimate("direct method", "value", 0.25, 0.01, 100)) == "0.25 ± 0.01"
+    assert estimate_text(None) == "-"

@@ -69,10 +69,10 @@ def test_other_shells_show_what_a_command_does(shell: str) -> None:
 def test_the_script_says_where_to_put_what(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run("completion", shell, capsys=capsys)
     assert code == 0
-    assert out.startswith(f"# Put this line into {SHELLS[shell].file}") and f"#   {SHELLS[shell].line}\n" in out
+    assert out.startswith(f"# Put this line into {SHELLS[shell]['file']}") and f"#   {SHELLS[shell]['line']}\n" in out
     assert "_AEGIS_COMPLETE" in out and f"{shell}_complete" in out
     _, out, _ = run("completion", shell, "--json", capsys=capsys)
-    assert json.loads(out)["line"] == SHELLS[shell].line and "_AEGIS_COMPLETE" in json.loads(out)["script"]
+    assert json.loads(out)["line"] == SHELLS[shell]["line"] and "_AEGIS_COMPLETE" in json.loads(out)["script"]
 
 
 def test_without_a_shell_all_are_told_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,8 +81,7 @@ def test_without_a_shell_all_are_told_what_to_do(capsys: pytest.CaptureFixture[s
     assert code == 0 and list(json.loads(told)) == list(SHELLS)
     _, page, _ = run("completion", "--help", capsys=capsys)
     for how in SHELLS.values():
-        assert how.line in out and how.file in out
-        assert how.line in page and how.file in page
+        assert all(words in out and words in page for words in how.values())
 
 
 def test_an_unknown_shell_is_a_clear_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +95,7 @@ def test_bash_itself_completes(tmp_path: Path) -> None:
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m aegis "$@"\n')
     command.chmod(0o755)
     typed = (
-        f"{SHELLS['bash'].line}\n"
+        f"{SHELLS['bash']['line']}\n"
         'complete -p aegis\nCOMP_WORDS=(aegis cer) COMP_CWORD=1\n_aegis_completion aegis\necho "${COMPREPLY[@]}"'
     )
     surroundings = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
@@ -117,12 +116,12 @@ def test_values_are_those_that_exist() -> None:
     from aegis.adapters import DATASETS
     from aegis.adapters.dsjson_events import SKIPPED, UNOBSERVED
     from aegis.agents import CANDIDATES
-    from aegis.certificate.methods import CLAIM_METHODS
+    from aegis.certificate.claims import CLAIM_METHODS
     from aegis.certificate.request import OTHER_LEVELS_ACT
     from aegis.cli.handover_run import EXTERNAL
     from aegis.handover import HOSTS
     from aegis.handover.gate_settings import MODES
-    from aegis.logs import split
+    from aegis.logs.source import SIDES, SPLIT_KINDS
     from aegis.paper import list_benches
     from aegis.worlds import ALL_WORLDS, WORLDS
 
@@ -132,9 +131,9 @@ def test_values_are_those_that_exist() -> None:
         "data set": {"list", *DATASETS},
         "method": set(CLAIM_METHODS),
         "kind": set(CANDIDATES),
-        "split": set(split.SPLIT_KINDS),
+        "split": set(SPLIT_KINDS),
         "others": set(OTHER_LEVELS_ACT),
-        "side": {*split.SIDES, "all"},
+        "side": {*SIDES, "all"},
         "mode": set(MODES),
         "engine": {"local", "dask"},
         "unobserved": set(UNOBSERVED),

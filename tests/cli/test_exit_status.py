@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -9,15 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 import pytest
 
 from aegis.agents import checkpoint_episode
-from aegis.cli import exit_code, raise_on_sigterm
-from aegis.cli.exit_status import Terminated, describe_kept_episodes, note_resumption
+from aegis.cli import Terminated, describe_kept_episodes, exit_code, main, note_resumption, raise_on_sigterm
 from aegis.errors import InputError
 
 AEGIS = [sys.executable, "-m", "aegis"]
@@ -133,17 +133,29 @@ def test_a_terminated_legacy_log_leaves_nothing(tmp_path: Path) -> None:
     assert list(out.iterdir()) == []
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals as on POSIX systems")
-def test_an_interrupted_agent_says_from_where_it_goes_on_and_does(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("ctrl_c")
+def test_an_interrupted_agent_says_from_where_it_goes_on_and_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "run"
     first = out / "parts" / "part-000000000.parquet"
     arguments = ["simulate", "--agent", "greedy_nig", "--set", "inner_steps=1", "--episodes", "1000000", "--out", str(out)]
     kept, written = 0, set()
+
+    @contextlib.contextmanager
+    def interrupting(label: str, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
+        yield lambda done, total, note: signal.raise_signal(numbers[-1]) if checkpoint_episode(out) > kept else None
+
+    monkeypatch.setattr("aegis.cli.commands.simulate.progress", interrupting)
+    numbers: list[signal.Signals] = []
     for number, code, word in ((signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")):
-        found, err = signalled(arguments, number, lambda before=kept: checkpoint_episode(out) > before)  # type: ignore[misc]
-        assert found == code and "Traceback" not in err
+        numbers.append(number)
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        err = capsys.readouterr().err
+        assert end.value.code == code and "Traceback" not in err
         line = re.search(rf"aegis: {word}; (\d+) episodes are kept in .*, and the same command goes on from there", err)
-        assert line is not None and int(line[1]) == checkpoint_episode(out)
+        assert line is not None and int(line[1]) == checkpoint_episode(out) > kept
         assert not list(out.rglob(".*"))
         kept = int(line[1])
         written.add(first.stat().st_mtime_ns)
@@ -151,7 +163,7 @@ def test_an_interrupted_agent_says_from_where_it_goes_on_and_does(tmp_path: Path
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--json"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["completion", "--json"]])
 def test_stdout_on_a_full_device_is_one_line(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*AEGIS, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=buffered())
@@ -160,7 +172,7 @@ def test_stdout_on_a_full_device_is_one_line(arguments: list[str]) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes as on POSIX systems")
-@pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--json"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["completion", "--json"]])
 def test_a_reader_that_leaves_early_is_no_error(arguments: list[str]) -> None:
     with subprocess.Popen(
         [*AEGIS, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=buffered()

@@ -104,9 +104,7 @@ def test_shadow_never_flips_and_approval_is_waited_for(capsys: pytest.CaptureFix
 
 
 def test_margins_keep_a_level_with_the_legacy(capsys: pytest.CaptureFixture[str]) -> None:
-    for margin, handed in (("inner=1.9", False), ("1.9", False), ("meta=1.9", True)):
-        found = result("--margin", margin, capsys=capsys)
-        assert (found["levels"][0]["control"] == "agent") is handed
+    assert result("--margin", "1.9", capsys=capsys)["levels"][0]["control"] == "legacy"
     assert result("--margin", "5", "--margin", "inner=0.01", capsys=capsys)["levels"][0]["control"] == "agent"
 
 
@@ -198,7 +196,7 @@ BAD = {
     "no such file": (["--config", "missing.yaml"], "cannot read missing.yaml"),
     "a share without a stage": (["--gate-set", "share=0.5"], "'share' of 0.5"),
     "a host for a gate that asks none": (["--gate", "pac-bayes", "--host", "greedy"], "asks no host; found the host 'greedy'"),
-    "caps for a gate without": (["--gate", "published", "--caps", "2"], "unknown setting of a published gate 'caps'"),
+    "caps for a gate without": (["--gate", "published", "--caps", "2"], "gate: unknown key 'caps'; allowed here: delta, "),
 }
 
 

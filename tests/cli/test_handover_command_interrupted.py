@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from typed import done
 from typed import run as aegis
 
+from aegis.cli import Terminated
 from aegis.cli.commands.handover import count_kept_episodes
 from aegis.handover import run_folder
 
@@ -33,15 +35,20 @@ INTERRUPTIBLE = [
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Return the files of the run that nobody interrupted."""
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the run that nobody interrupted."""
     out = tmp_path_factory.mktemp("whole") / "run"
     assert done(*QUICK, "--out", out) == 0
-    return {name: (out / name).read_bytes() for name in KEPT}
+    return out
 
 
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError])
-@pytest.mark.parametrize("blocks", [1, 2, 4])
+@pytest.fixture(scope="module")
+def whole(finished: Path) -> dict[str, bytes]:
+    """Return the files of that run."""
+    return {name: (finished / name).read_bytes() for name in KEPT}
+
+
+@pytest.mark.parametrize(("stop", "blocks"), [(KeyboardInterrupt, 1), (MemoryError, 2), (Terminated, 4)])
 def test_stopped_between_blocks_it_goes_on_and_ends_with_the_same_bytes(
     stop: type[BaseException],
     blocks: int,
@@ -63,13 +70,9 @@ def test_stopped_between_blocks_it_goes_on_and_ends_with_the_same_bytes(
         patch.setattr(run_folder, "_append", stopping)
         code, _, err = aegis(*QUICK, "--out", out, capsys=capsys)
     kept = count_kept_episodes(out)
-    if stop is KeyboardInterrupt:
-        assert code == 130
-        assert (
-            f"{kept} episodes are kept in {out}, and the same command goes on" if kept else "starts from the beginning"
-        ) in err
-    else:
-        assert code == 2 and "not enough memory" in err
+    words = f"{kept} episodes are kept in {out}, and the same command goes on" if kept else "starts from the beginning"
+    assert code == {KeyboardInterrupt: 130, Terminated: 143, MemoryError: 2}[stop]
+    assert ("not enough memory" if stop is MemoryError else words) in err
     assert (kept > 0) is (blocks > 1)
     code, _, err = aegis(*QUICK, "--out", out, capsys=capsys)
     assert code == 0, err
@@ -77,7 +80,7 @@ def test_stopped_between_blocks_it_goes_on_and_ends_with_the_same_bytes(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals as on POSIX systems")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak)])
 def test_killed_it_goes_on_and_ends_with_the_same_bytes(
     number: int, code: int, whole: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,10 +107,9 @@ def test_killed_it_goes_on_and_ends_with_the_same_bytes(
 
 @pytest.mark.parametrize("kind", [b"certified", b"flip"])
 def test_a_write_that_was_broken_off_before_a_decision(
-    kind: bytes, whole: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: bytes, finished: Path, whole: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "run"
-    assert aegis(*QUICK, "--out", out, capsys=capsys)[0] == 0
+    out = Path(shutil.copytree(finished, tmp_path / "run"))
     lines = (out / "events.jsonl").read_bytes().splitlines(keepends=True)
     decided = next(place for place, line in enumerate(lines) if line.startswith(b'{"kind": "' + kind))
     (out / "events.jsonl").write_bytes(b"".join(lines[:decided]) + lines[decided][:20])

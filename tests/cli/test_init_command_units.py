@@ -122,14 +122,6 @@ def test_an_outer_program_of_each_machine_and_date_has_a_level_of_its_own(shell:
     assert ": 240 episodes, 1200 decisions, levels program, spray" in audited(shell, text)
 
 
-def test_a_unit_is_found_by_its_draws_whatever_its_columns_are_called(shell: Shell) -> None:
-    units = [f"{week},H{hall},{color}" for week in range(6, 26) for hall in range(4) for color in ("rot", "blau")]
-    Path(LOG).write_text(shared(units, "KW,Halle,Farbe"))
-    problem, _, questions = drafted(shell)
-    assert problem.episode == ("KW", "Halle", "Farbe")
-    assert asked(questions, "Was 'program' decided once for each 'KW', 'Halle' and 'Farbe' (160 of them)?")
-
-
 def test_rows_that_share_a_draw_without_an_id_are_asked_about(shell: Shell) -> None:
     log = shared([f"{number * 7 % 11}" for number in range(100)], "pressure")
     Path(LOG).write_text(log)

@@ -67,7 +67,7 @@ def test_learn_refuses_a_file_before_it_reads_the_log(tmp_path: Path, capsys: py
     call = ["learn", tmp_path / "gone.parquet", "--problem", tmp_path / "gone.yaml", "--out", tmp_path / "mine.txt"]
     code, _, err = run(*call, capsys=capsys)
     assert code == 2
-    assert "mine.txt is a file; a policy is a folder" in err
+    assert "mine.txt" in err and "is a file" in err
     assert (tmp_path / "mine.txt").read_text() == "precious"
 
 

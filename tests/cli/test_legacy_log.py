@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aegis.cli.legacy_log import write_legacy_log
+from aegis.cli.commands.simulate import write_legacy_log
 from aegis.errors import OutputError
 from aegis.files import folder_lock
 from aegis.logs import Source
@@ -19,12 +19,12 @@ class Stop(BaseException):
     """Ends the command in the middle, as a signal would."""
 
 
-def write(out: Path, episodes: int = 5, seed: int = 1, report: Any = lambda done, note: None) -> dict[str, Any]:
+def write(out: Path, episodes: int = 5, seed: int = 1, report: Any = lambda done, total, note: None) -> dict[str, Any]:
     world = make_world("additive", inner_steps=3)
     return write_legacy_log(out, world, world.legacy("uniform"), episodes, seed, world.problem, {"world": "additive"}, report)
 
 
-def stop(done: int, note: str) -> None:
+def stop(done: int, total: int, note: str) -> None:
     raise Stop
 
 
@@ -41,9 +41,9 @@ def test_log_problem_and_summary_are_written(tmp_path: Path) -> None:
 
 def test_long_episodes_are_simulated_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = write(tmp_path / "whole")
-    monkeypatch.setattr("aegis.cli.legacy_log.DECISIONS_AT_ONCE", 6)
+    monkeypatch.setattr("aegis.cli.commands.simulate.DECISIONS_AT_ONCE", 6)
     seen: list[int] = []
-    parts = write(tmp_path / "parts", report=lambda done, note: seen.append(done))
+    parts = write(tmp_path / "parts", report=lambda done, total, note: seen.append(done))
     assert seen == [2, 4, 5]
     assert parts["mean_reward"] == pytest.approx(whole["mean_reward"])
     problem = make_world("additive", inner_steps=3).problem
@@ -98,7 +98,7 @@ def test_an_interrupted_command_marks_an_old_log_as_not_complete(tmp_path: Path)
 
 
 def test_the_problem_comes_after_the_log(tmp_path: Path) -> None:
-    def look(done: int, note: str) -> None:
+    def look(done: int, total: int, note: str) -> None:
         assert json.loads((tmp_path / "summary.json").read_text())["complete"] is False
         assert not (tmp_path / "problem.yaml").exists()
 

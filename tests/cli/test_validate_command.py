@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
-import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from aegis import validation
 from aegis.cli import main
+from aegis.engine import parse_engine
+from aegis.errors import InputError
 from aegis.validation import bound_validation
 from aegis.validation.trial import BY_REWARDS, TIMES, WITH_EQUATIONS
 
@@ -22,8 +24,6 @@ PAGE = (Path(__file__).parents[2] / "docs" / "validate.md").read_text(encoding="
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 QUICK = ("--runs", 3, "--episodes", 40, "--prior", 30, "--judged", 300)
 SMALL = (*QUICK, "--set", "inner_steps=3")
-# As `python -m aegis`, with Ctrl-C at its default: a process started in the background of a shell inherits it as ignored.
-INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from aegis.cli import main; main()"
 WRONG = """
 from greenhouse import *
 
@@ -171,35 +171,33 @@ def test_classes_that_make_plants(greenhouse: None, capsys: pytest.CaptureFixtur
     assert code == 0 and json.loads(out)["candidate"] == "greenhouse:legacy"
 
 
-def test_the_python_example_runs(tmp_path: Path) -> None:
+def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     quick = BLOCKS[0].replace("runs=10, episodes=100", "runs=3, episodes=40, judged=300")
-    done = subprocess.run([sys.executable, "-c", quick], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("True 0.")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(quick, "docs/validate.md", "exec"), {"__name__": "page"})
+    assert capsys.readouterr().out.startswith("True 0.")
 
 
-def test_an_interruption_keeps_runs_and_says_so(tmp_path: Path) -> None:
-    words = ["validate", *SMALL[2:], "--runs", "5000", "--bound", "plain", "--out", str(tmp_path)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTIBLE, *map(str, words)],
-        env=os.environ,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize(("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")])
+def test_an_interruption_keeps_runs_and_says_so(
+    number: signal.Signals,
+    code: int,
+    word: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     path = tmp_path / "runs.jsonl"
-    try:
-        for _ in range(3000):
-            if path.exists() and path.read_text().count("\n") >= 2:
-                break
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    assert "every run that was done is kept in" in err and "Traceback" not in err
-    assert path.read_text().endswith("\n") and path.read_text().count("\n") >= 2
+
+    @contextlib.contextmanager
+    def interrupting(label: str, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
+        yield lambda done, total, note: signal.raise_signal(number) if done == 2 else None
+
+    monkeypatch.setattr("aegis.cli.commands.validate.progress", interrupting)
+    ended, _, err = run(*SMALL, "--runs", 5000, "--bound", "plain", "--out", tmp_path, capsys=capsys)
+    assert ended == code and f"aegis: {word}; every run that was done is kept in {tmp_path}" in err and "Traceback" not in err
+    assert path.read_text().endswith("\n") and path.read_text().count("\n") == 3  # the settings, and two runs
 
 
 def test_numbers_on_the_page() -> None:
@@ -209,11 +207,23 @@ def test_numbers_on_the_page() -> None:
     assert f"is below {bound_validation.SIGNIFICANT:g}" in text
 
 
+def test_engine_and_workers_are_those_of_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(trial: object, words: object, runs: int, out: object, engine: object, report: object) -> None:
+        raise InputError(repr(engine))
+
+    monkeypatch.setattr(validation, "run_validation", asked)
+    for words in (("--engine", "dask", "--workers", 2), ("--workers", 3)):
+        code, _, err = run(*SMALL, *words, capsys=capsys)
+        engine = parse_engine("dask" if "dask" in words else "local", int(words[-1]))
+        assert code == 2 and err.strip() == f"aegis: {engine!r}"
+    code, _, err = run(*SMALL, "--engine", "dusk", capsys=capsys)
+    assert code == 2 and "an engine is local, dask or dask://host:port" in err
+
+
+@pytest.mark.soak
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::UserWarning")
 def test_a_dask_cluster_gives_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'aegis-handover[distributed]'")
     alone = run(*SMALL, "--json", capsys=capsys)
     assert alone[0] == 0
     assert run(*SMALL, "--json", "--engine", "dask", "--workers", 2, capsys=capsys) == alone
-    code, _, said = run(*SMALL, "--engine", "dusk", capsys=capsys)
-    assert (code, "an engine is local, dask or dask://host:port" in said) == (2, True)

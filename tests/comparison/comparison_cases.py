@@ -129,7 +129,8 @@ def random_case(
     shares = rng.dirichlet(np.ones(particles))
     made = [_units(rng, size, shares, spread) for size in (count, prior)]
     words = "made up" if np.isfinite(limit) else "nothing was promised"
-    return BoundCase(made[0], made[1] if prior else None, shares, WeightLimit(limit, words), delta, "made up", seed)
+    measure = Measure("r", 0.0, 1.0, "maximise")
+    return BoundCase(made[0], made[1] if prior else None, shares, WeightLimit(limit, words), delta, "made up", seed, measure)
 
 
 def _units(rng: np.random.Generator, count: int, shares: Array, spread: float) -> UnitSeries:

@@ -75,19 +75,19 @@ def test_published_numbers_are_the_equations(seed, count, particles, prior, kl):
         ),
     }
     for name, (lam, largest) in used.items():
-        bound = found[f"PRISM: {name}"].bound
+        bound = found[f"PRISM: {name}"]
         expected = plain_estimate(values, shares, lam, largest) - (kl + LOG) / (lam * count)
         assert bound.value == pytest.approx(expected, rel=1e-7, abs=1e-9), name
         assert found[f"PRISM: {name}"].provenance["lam"] == pytest.approx(lam)
     lam, largest = used["lam*, B observed"]
     estimate = plain_estimate(values, shares, lam, largest)
-    assert found["PRISM: estimate of Algorithm 2"].bound.value == pytest.approx(estimate, rel=1e-7, abs=1e-9)
+    assert found["PRISM: estimate of Algorithm 2"].value == pytest.approx(estimate, rel=1e-7, abs=1e-9)
     gain = estimate - sum(legacy) / count - (kl + math.log(40)) / (lam * count)
-    assert found["PRISM: gain, lam*, B observed"].bound.value == pytest.approx(gain, rel=1e-7, abs=1e-9)
+    assert found["PRISM: gain, lam*, B observed"].value == pytest.approx(gain, rel=1e-7, abs=1e-9)
     own = plain_lam(legacy[:, None], [1.0], 1.0, kl + LOG, count)
     expected = plain_estimate(legacy[:, None], [1.0], own, 1.0) - (kl + LOG) / (own * count)
-    assert found["PRISM on-policy: lam*"].bound.value == pytest.approx(expected, rel=1e-7, abs=1e-9)
-    assert found[MATCHED].bound.value >= found["PRISM: prior lam, B declared"].bound.value - 1e-9
+    assert found["PRISM on-policy: lam*"].value == pytest.approx(expected, rel=1e-7, abs=1e-9)
+    assert found[MATCHED].value >= found["PRISM: prior lam, B declared"].value - 1e-9
 
 
 @settings(max_examples=60, deadline=None)
@@ -110,28 +110,26 @@ def test_nothing_chosen_on_certified_data_is_called_a_certificate(
     case = random_case(seed, count, particles, limit, prior, spread)
     found = all_published(case, kl_by_mechanism={"R": kl}, reading=reading, unmet=unmet)
     evidence_bounds(case, found)
-    measure = Measure("r", -1.0, 3.0, "maximise")
     values = case.units["particles"]
-    for item in found.bounds:
-        shown = item.shown(measure)
+    for shown in found.bounds:
         told = shown.provenance
         assert shown.certificate == (shown.label.startswith("certificate"))
         assert shown.certificate == (not shown.label.startswith("not a certificate"))
         if not shown.certificate:
             continue
         assert shown.unmet == () and shown.validity != "approximate"
-        assert not any(word in item.method for word in NEVER)
+        assert not any(word in shown.method for word in NEVER)
         assert "certified units" not in told.get("lam_from", "") and told.get("B_from") != LARGEST_OBSERVED
-        if item.method.startswith("PRISM"):
+        if shown.method.startswith("PRISM"):
             assert told["B"] == limit and values.max() <= limit
             before = prior_lam(case, kl_by_mechanism={"R": kl})
             assert any(told["lam"] == pytest.approx(lam) for lam in (count**-0.5, before))
-        if "PRISM" in item.method:
+        if "PRISM" in shown.method:
             assert not unmet and reading.prior_fixed
             assert reading.particles == "policy" or particles == 1
-        if item.method in RANGED:
+        if shown.method in RANGED:
             low, high = told["range"]
-            assert math.isfinite(limit) and low <= case.units[item.what].min() and case.units[item.what].max() <= high
+            assert math.isfinite(limit) and low <= case.units[shown.what].min() and case.units[shown.what].max() <= high
     if math.isinf(limit):
         assert not any(item.method in RANGED or "declared" in item.method for item in found.bounds)
         assert {*RANGED, MATCHED} <= {item.method for item in found.missing}
@@ -141,22 +139,20 @@ def test_what_the_theorem_allows_is_called_a_certificate():
     case = random_case(1, 80, 2, limit=2.0, prior=10, spread=1.5)
     found = all_published(case)
     evidence_bounds(case, found)
-    good = {item.method for item in found.bounds if item.bound.certificate}
+    good = {item.method for item in found.bounds if item.certificate}
     assert good == {
         "PRISM: 1/sqrt(K), B declared", "PRISM: prior lam, B declared", MATCHED, BETTING, SHARP, REWEIGHED,
         SMOOTHING,
         *RANGED,
     }  # fmt: skip
-    pairs = {(item.method, item.what) for item in found.bounds if item.bound.certificate}
+    pairs = {(item.method, item.what) for item in found.bounds if item.certificate}
     assert {(method, what) for method in (BETTING, SHARP, REWEIGHED, SMOOTHING, *RANGED) for what in ("value", "gain")} <= pairs
-    assert {item.method for item in found.bounds if item.bound.validity == "approximate"} == APPROXIMATE
+    assert {item.method for item in found.bounds if item.validity == "approximate"} == APPROXIMATE
 
 
 def test_every_reason_is_given():
     case = random_case(1, 80, 2, limit=2.0, prior=10, spread=1.5)
-    found = {
-        item.method: " ".join(item.bound.unmet) for item in all_published(case, reading=BoundOrigin(particles="draws")).bounds
-    }
+    found = {item.method: " ".join(item.unmet) for item in all_published(case, reading=BoundOrigin(particles="draws")).bounds}
     reasons = {
         "B observed": "B is the largest weight observed",
         "lam*": "lam was chosen on the certified units",
@@ -193,7 +189,7 @@ def test_a_gain_lies_between_minus_one_and_the_largest_weight_less_one():
     for item in found.bounds:
         if item.method == "Hoeffding":
             expected = case.units[item.what].mean() - 3.0 * math.sqrt(math.log(1 / case.delta) / 200)
-            assert item.bound.value == pytest.approx(expected)
+            assert item.value == pytest.approx(expected)
             assert item.provenance["range"] == ([-1.0, 2.0] if item.what == "gain" else [0.0, 3.0])
 
 
@@ -207,10 +203,9 @@ def test_gains_are_lifted_and_taken_down_again():
     found, lifted = BoundCollection(), BoundCollection()
     evidence_bounds(case, found)
     evidence_bounds(shifted, lifted)
-    measure = Measure("r", 0.0, 1.0, "maximise")
     for method in (BETTING, SMOOTHING, "Student t"):
-        gain = next(item.shown(measure) for item in found.bounds if item.method == method and item.what == "gain")
-        value = next(item.shown(measure) for item in lifted.bounds if item.method == method and item.what == "value")
+        gain = next(item for item in found.bounds if item.method == method and item.what == "gain")
+        value = next(item for item in lifted.bounds if item.method == method and item.what == "value")
         assert gain.value == pytest.approx(value.value - 1.0, abs=2e-3), method
         assert gain.value < case.units["gain"].mean()
 
@@ -220,7 +215,7 @@ def test_sharp_bound_of_a_single_policy_is_the_grid_bound():
     found = BoundCollection()
     evidence_bounds(case, found)
     sharp = next(item for item in found.bounds if item.method == SHARP and item.what == "value")
-    assert sharp.bound.value == pytest.approx(sharp_grid_bound(case.units["value"], value_grid(0), case.delta).value, abs=1e-6)
+    assert sharp.value == pytest.approx(sharp_grid_bound(case.units["value"], value_grid(0), case.delta).value, abs=1e-6)
     assert [item.method for item in found.missing] == [REWEIGHED]
 
 
@@ -231,20 +226,23 @@ def test_paths_end_at_their_bound_and_best_weights_are_no_worse():
     for what in ("value", "gain"):
         own = {item.method: item for item in found.bounds if item.what == what}
         path = own[BETTING].provenance["path_scaled"]
-        assert path[-1] == [200, pytest.approx(own[BETTING].bound.value)]
-        assert own[REWEIGHED].bound.value >= own[SHARP].bound.value
+        assert path[-1] == [200, pytest.approx(own[BETTING].value)]
+        assert own[REWEIGHED].value >= own[SHARP].value
         assert "weighed" in own[REWEIGHED].claim
 
 
 def test_a_goal_to_minimise_turns_values_and_keeps_gains():
     case = random_case(9, 100, 1, limit=2.0, prior=10)
-    found = BoundCollection()
-    evidence_bounds(case, found)
-    item = next(item for item in found.bounds if item.method == SHARP and item.what == "value")
-    up, down = (item.shown(Measure("r", 0.0, 10.0, goal)) for goal in ("maximise", "minimise"))
-    assert up.value == pytest.approx(10.0 - down.value)
-    gain = next(item for item in found.bounds if item.method == SHARP and item.what == "gain")
-    assert gain.shown(Measure("r", 0.0, 10.0, "minimise")).value == pytest.approx(10 * gain.bound.value)
+    shown = {}
+    for goal in ("maximise", "minimise"):
+        found = BoundCollection()
+        evidence_bounds(replace(case, measure=Measure("r", 0.0, 10.0, goal)), found)
+        shown[goal] = {item.what: item.value for item in found.bounds if item.method == SHARP}
+    scaled = BoundCollection()
+    evidence_bounds(case, scaled)
+    assert shown["maximise"]["value"] == pytest.approx(10.0 - shown["minimise"]["value"])
+    gain = next(item.value for item in scaled.bounds if item.method == SHARP and item.what == "gain")
+    assert shown["minimise"]["gain"] == pytest.approx(10 * gain)
 
 
 def test_a_broken_promise_is_no_certificate():
@@ -253,7 +251,7 @@ def test_a_broken_promise_is_no_certificate():
     found = all_published(case)
     evidence_bounds(case, found)
     bad = [item for item in found.bounds if (item.method in RANGED and item.what == "value") or "B declared" in item.method]
-    assert bad and not any(item.bound.certificate for item in bad)
+    assert bad and not any(item.certificate for item in bad)
     expected = published_bound(case.units["particles"], 0.05, "root", 1.0)
     assert not expected.certificate
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.comparison.estimators import MEAN_METHODS, mean_estimate, method_note, scaled_estimates, self_normalised
+from aegis.comparison.estimators import MEAN_METHODS, mean_estimate, scaled_estimates, self_normalised
 from aegis.comparison.unit_series import UnitSeries
 from aegis.rng import stream
 
@@ -88,8 +88,6 @@ def test_what_cannot_be_estimated_is_named():
     every = {name: np.zeros(3) for name in ("direct", "robust", "switch")}
     found, _ = scaled_estimates(_units(**every), totals=False)
     assert set(found) == {*MEAN_METHODS, "SNIPS"}
-    for method in found:
-        method_note(method)
 
 
 def test_a_missing_reward_of_the_legacy_hurts_the_candidate():

@@ -9,7 +9,7 @@ from small_logs import better, better_policy, make_table, source_of
 
 from aegis.comparison import compare
 from aegis.comparison.bounds import BoundCase, WeightLimit
-from aegis.comparison.scope_choice import PUBLISHED_CHOICE, ScopeCandidates
+from aegis.comparison.scope_choice import PUBLISHED_CHOICE, choose_scopes, name_scopes
 from aegis.comparison.unit_series import UnitSeries
 from aegis.evidence import SHARP, sharp_grid_bound, value_centre, value_grid
 from aegis.logs import Source
@@ -50,7 +50,7 @@ def test_a_policy_for_one_level_is_asked_about_that_level_only(source):
 def test_the_sharp_choice_is_the_grid_bound_of_each_scope(source: Source) -> None:
     found = compare(source, better_policy(source.problem), ledger=False)
     problem, measure = source.problem, reward_measure(source.problem)
-    scopes = ScopeCandidates.of(problem, [Scope("recipe"), Scope("dose")], measure)
+    scopes = name_scopes(problem, [Scope("recipe"), Scope("dose")])
     rng = stream(1, "scopes")
     units, prior = ({"scope recipe": rng.random(count), "scope dose": rng.random(count) / 2} for count in (60, 20))
     case = BoundCase(
@@ -61,12 +61,13 @@ def test_the_sharp_choice_is_the_grid_bound_of_each_scope(source: Source) -> Non
         delta=0.1,
         split="made up",
         seed=1,
+        measure=measure,
     )
-    published, sharp = scopes.choices(case)
+    published, sharp = choose_scopes(problem, scopes, case)
     assert (published.method, sharp.method) == (PUBLISHED_CHOICE, SHARP) == tuple(item.method for item in found.choices)
     assert published.scope == sharp.scope == ("recipe",) and not published.certificate and sharp.certificate
     for name, values in units.items():
         grid = value_grid(value_centre(prior[name], 60, 0.05))
         expected = measure.value(sharp_grid_bound(values, grid, 0.05).value)
         assert sharp.bounds[name.removeprefix("scope ")].value == pytest.approx(expected)
-    assert ScopeCandidates.of(problem, [Scope("dose")], measure).choices(case) == ()
+    assert choose_scopes(problem, name_scopes(problem, [Scope("dose")]), case) == ()

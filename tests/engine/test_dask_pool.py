@@ -49,7 +49,7 @@ def cluster() -> Iterator[str]:
 
 def test_the_same_results_in_order(cluster: str) -> None:
     expected = [value * value for value in range(12)]
-    for engine in (IN_PROCESS, Local(2), parse_engine(cluster)):
+    for engine in (IN_PROCESS, parse_engine(cluster)):
         assert list(map_in_order(engine, slow_square, range(12))) == expected
 
 

@@ -20,12 +20,12 @@ from aegis.engine import (
     IN_PROCESS,
     THREAD_VARIABLES,
     Local,
-    ProcessPool,
+    engines,
     limit_blas_threads,
     map_parts,
-    processes,
     usable_cores,
 )
+from aegis.engine.processes import ProcessPool
 from aegis.errors import ModelError
 
 
@@ -157,7 +157,7 @@ def test_where_an_error_came_from_is_told() -> None:
 
 def test_workers_end_with_whoever_started_them() -> None:
     part = "print(__import__('os').getpid(), flush=True) or __import__('time').sleep(600)"
-    script = f"from aegis.engine import ProcessPool\nwith ProcessPool(eval, [{part!r}] * 2, 2) as crew: list(crew)"
+    script = f"from aegis.engine.processes import ProcessPool\nwith ProcessPool(eval, [{part!r}] * 2, 2) as crew: list(crew)"
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     workers: list[int] = []
     try:
@@ -172,7 +172,7 @@ def test_workers_end_with_whoever_started_them() -> None:
 
 
 def test_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(processes, "QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(engines, "QUOTA", tmp_path / "cpu.max")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
     assert usable_cores() == 4
     for text, cores in (("max 100000", 4), ("150000 100000", 2), ("10000 100000", 1), ("900000 100000", 4), ("what", 4)):

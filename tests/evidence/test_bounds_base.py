@@ -49,6 +49,6 @@ def test_the_first_bad_unit_is_named():
         unit_values(np.array([0.5, -0.5, np.nan]), least=0.0)
     with pytest.raises(RefusedError, match="unit 2"):
         particle_values(np.array([[0.0, 1.0], [1.0, 1.0], [1.0, np.inf]]))
-    with pytest.raises(SettingError, match="one unit or more"):
+    with pytest.raises(SettingError, match="one number for each unit"):
         unit_values(np.zeros((2, 2)))
     assert particle_values(np.zeros(3)).shape == (3, 1)

@@ -25,7 +25,6 @@ from aegis.evidence import (
     lower_path,
     percentile_bootstrap,
     published_bound,
-    published_gain,
     value_grid,
 )
 from aegis.problem import Array
@@ -154,7 +153,7 @@ def test_entries_are_the_bounds_by_themselves() -> None:
     assert lam < 0.45 and last("PRISM: prior lam, B declared", value).value == pytest.approx(fixed.value)
     assert last(MATCHED, value).value >= fixed.value
     assert replace(published, prior=None).prior_lam(0.05) == 0.25
-    as_published = published_gain(compared.earned, compared.legacy, 0.05, "closed form", 2.0, reading=observed)
+    as_published = published_bound(compared.earned, 0.05, "closed form", 2.0, reading=observed).gain_over(compared.legacy)
     assert last("PRISM: gain, lam*, B observed", gain) == as_published
     gate, estimate = last("PRISM, gate of Algorithm 2", gain), published_bound(compared.earned, 0.05, "closed form", 2.0).estimate
     assert gate.value == pytest.approx(estimate - float(compared.legacy.mean()))

@@ -8,16 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aegis.evidence import (
-    BoundOrigin,
-    algorithm_2_gate,
-    largest_observed,
-    lower_path,
-    ls_estimate,
-    published_bound,
-    published_estimate,
-    value_grid,
-)
+from aegis.evidence import BoundOrigin, largest_observed, lower_path, published_bound, value_grid
+from aegis.evidence.bounds.prism import ls_estimate
 from aegis.rng import stream
 
 DELTA = 0.05
@@ -26,6 +18,11 @@ DELTA = 0.05
 def above_delta(violations, runs):
     """Say whether so many violations cannot come from a probability of at most delta."""
     return stats.binomtest(int(violations), runs, DELTA, alternative="greater").pvalue < 1e-3
+
+
+def hands_over(values, legacy, largest, kl=0.0):
+    """Say whether Algorithm 2 hands over without a margin."""
+    return published_bound(values, DELTA, "closed form", largest, kl).algorithm_2(legacy).value >= 0
 
 
 def rare_zero_arrivals(rng, runs, rate, most):
@@ -107,7 +104,7 @@ def wrong_flips(tilt, kl, looks, runs, seed):
         action = rng.random(looks[-1]) < 0.5
         reward = 1.0 - 0.02 * rng.random(action.size) - 0.001 * action
         values = np.where(action, 1 + 2 * tilt, 1 - 2 * tilt) * reward
-        flips += any(algorithm_2_gate(values[:k], reward[:k], DELTA, 1 + 2 * tilt, kl).hands_over for k in looks)
+        flips += any(hands_over(values[:k], reward[:k], 1 + 2 * tilt, kl) for k in looks)
     return flips / runs
 
 
@@ -138,9 +135,9 @@ def test_deterministic_legacy_with_raw_rewards_hands_over_to_a_worse_agent():
     for _ in range(200):
         agree = rng.random(3000) < 0.5
         legacy = np.where(agree, 2.0, -0.5)
-        raw += algorithm_2_gate(agree * legacy, legacy, DELTA, 2.0).hands_over
+        raw += hands_over(agree * legacy, legacy, 2.0)
         reward = (legacy + 2.0) / 4.0
-        mapped += algorithm_2_gate(agree * reward, reward, DELTA, 1.0).hands_over
+        mapped += hands_over(agree * reward, reward, 1.0)
         assert np.where(agree, 2.0, -2.0).mean() < legacy.mean()
     assert raw == 200
     assert mapped == 0
@@ -195,7 +192,7 @@ def test_data_from_before_and_after_another_level_s_handover_are_not_one_sample(
         return (values.mean() - truth) / (values.std(ddof=1) / np.sqrt(units))
 
     pooled, full = level_2 * reward, level_2 * level_1 * reward
-    estimate = published_estimate(pooled, DELTA, 1e-4, 4.0).value  # with a tiny lam the estimate is the mean
+    estimate = published_bound(pooled, DELTA, 1e-4, 4.0).estimate  # with a tiny lam the estimate is the mean
     assert estimate == pytest.approx(pooled.mean(), abs=1e-3)
     assert -24 < standard_errors(pooled) < -16
     assert abs(standard_errors(full)) < 3.5

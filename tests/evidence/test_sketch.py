@@ -193,8 +193,3 @@ def test_units_needed_is_about_where_the_test_turns() -> None:
     turned = next(n for n in range(40, 2000, 2) if Blend((_sketch(values[:n]),), (0.0,)).certifies(0.45, 0.05))
     assert needed == pytest.approx(turned, rel=0.35)
     assert short.units_needed(0.9, 0.05) is None
-
-
-def test_sketches_of_different_units_are_refused() -> None:
-    with pytest.raises(SettingError, match="same units"):
-        Blend((_sketch(np.ones(3)), _sketch(np.ones(4))), (0.0, 0.0))

@@ -22,6 +22,7 @@ from aegis.handover import (
     step,
 )
 from aegis.handover.challenge import PartState
+from aegis.handover.schedule import next_freeze
 
 REACH = 0.5  # the gain of a challenger in these tests lies in [-REACH, REACH]
 GRID = gain_grid(REACH, 1)
@@ -96,7 +97,7 @@ def run(state: GateState, units: int, values: Values, events: list[Event] | None
 def frozen(*proposed: ProposedChallenge, levels: Sequence[str] = ("dose",), **settings: object) -> tuple[GateState, list[Event]]:
     """Return a gate after its first freeze."""
     state, events = opened(levels, **settings)
-    state = run(state, state.next_freeze, nothing, events)
+    state = run(state, next_freeze(state), nothing, events)
     state, told = step(state, list(proposed or [propose("dose", 2.0)]))
     return state, [*events, *told]
 

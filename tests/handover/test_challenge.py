@@ -13,6 +13,7 @@ from hypothesis import assume, given, settings
 from aegis.evidence import Blend
 from aegis.handover import Challenge, ChallengeCertified, ClaimState, Flipped, Paused, challenge_share, step
 from aegis.handover.challenge import PartState
+from aegis.handover.schedule import freeze_is_due
 
 UNITS = 25
 numbers = st.one_of(st.none(), st.integers(-2 * ONE, 2 * ONE)) | st.integers(0, ONE)
@@ -113,7 +114,7 @@ def test_risk_is_shared_among_challenges_and_among_gain_and_guards():
 def test_upgrades_and_handovers_of_one_freeze_share_its_risk():
     proposed = [propose("dose", 2.0), propose("dose", 3.0), propose("recipe", 2.0)]
     state, _ = frozen(proposed[0], levels=("dose", "recipe"), first=10, delta=0.5, patience=1)
-    while not state.freeze_is_due or not state.deployed:
+    while not freeze_is_due(state) or not state.deployed:
         state = run(state, 1, lambda item, what: 0.45)
     before = state.spent
     state, _ = step(state, proposed)

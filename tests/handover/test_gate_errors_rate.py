@@ -6,13 +6,15 @@ import math
 import random
 from dataclasses import replace
 
+import pytest
 from gate_cases import REACH, gain, opened, propose, unit
 from scipy import stats
 
 from aegis.handover import Challenge, ClaimState, Flipped, OperatorAction, Paused, step
 from aegis.handover.challenge import PartState
+from aegis.handover.schedule import freeze_is_due
 
-DELTA, RUNS, UNITS = 0.3, 90, 150
+DELTA, UNITS = 0.3, 150
 
 
 def sharp() -> ClaimState:
@@ -37,7 +39,7 @@ def life(seed: int, better: float) -> tuple[set[tuple[str, str]], int]:
     state, _ = opened(("dose", "recipe"), delta=DELTA, first=8, generations=4, caps=[1.5, 2.0], patience=1, holdback=0.05)
     flips = set()
     for _ in range(UNITS):
-        if state.freeze_is_due:
+        if freeze_is_due(state):
             proposed = [propose(level, cap, sharp()) for level in state.levels for cap in state.settings.caps]
             state, _ = step(state, proposed, state.started + chance.randint(0, 2))
         held_back = chance.random() >= 0.95 and bool(state.deployed)
@@ -51,14 +53,16 @@ def life(seed: int, better: float) -> tuple[set[tuple[str, str]], int]:
     return flips, state.freeze
 
 
-def test_at_an_exact_null_flips_are_no_more_frequent_than_delta():
-    wrong = sum(bool(life(seed, 0.0)[0]) for seed in range(RUNS))
-    assert stats.binomtest(wrong, RUNS, DELTA, alternative="greater").pvalue > 0.05
-    assert wrong > 0.2 * DELTA * RUNS  # the null is a hard one: a gate that spends more than it has would be seen
+@pytest.mark.parametrize("runs", [60, pytest.param(300, marks=pytest.mark.soak)])
+def test_at_an_exact_null_flips_are_no_more_frequent_than_delta(runs: int):
+    wrong = sum(bool(life(seed, 0.0)[0]) for seed in range(runs))
+    assert stats.binomtest(wrong, runs, DELTA, alternative="greater").pvalue > 0.05
+    assert wrong > 0.2 * DELTA * runs  # the null is a hard one: a gate that spends more than it has would be seen
 
 
-def test_beside_a_true_gain_wrong_flips_stay_as_rare_and_the_right_one_is_found():
-    found = [life(1000 + seed, 0.2) for seed in range(RUNS // 2)]
+@pytest.mark.parametrize("runs", [45, pytest.param(150, marks=pytest.mark.soak)])
+def test_beside_a_true_gain_wrong_flips_stay_as_rare_and_the_right_one_is_found(runs: int):
+    found = [life(1000 + seed, 0.2) for seed in range(runs)]
     wrong = sum(bool(flips - {("dose", "handover")}) for flips, _ in found)
     right = sum(("dose", "handover") in flips for flips, _ in found)
     assert stats.binomtest(wrong, len(found), DELTA, alternative="greater").pvalue > 0.05

@@ -7,6 +7,7 @@ from gate_cases import frozen, opened, propose, run
 
 from aegis.errors import InputError
 from aegis.handover import GateState, OperatorAction, Restarted, UnitCounted, step
+from aegis.handover.schedule import next_freeze
 
 
 def counted_three() -> GateState:
@@ -34,7 +35,7 @@ def handed_over(**settings: object) -> GateState:
     state, _ = frozen(propose("dose", 2.0), levels=("dose", "recipe"), delta=0.5, patience=1, upgrades=False, **settings)
     while not state.deployed:
         state = run(state, 1, lambda *_: 0.45)
-    state = run(state, state.next_freeze - state.episode, lambda *_: 0.0)
+    state = run(state, next_freeze(state) - state.episode, lambda *_: 0.0)
     state, _ = step(state, [propose("recipe", 2.0)])
     return run(state, 3, lambda *_: 0.1)
 

@@ -21,6 +21,7 @@ from aegis.handover import (
     replay_events,
     step,
 )
+from aegis.handover.schedule import freeze_is_due, next_freeze
 
 CAPS = (1.5, 2.0, 3.0)
 
@@ -107,7 +108,7 @@ def test_a_flip_leaves_nothing_but_who_is_in_control():
     assert flip.since == flip.episode + 4
     assert (state.challenges, state.waiting, state.freezes) == ((), (), 0)
     assert (state.freeze, state.spent) == (before.freeze, before.spent)
-    assert state.next_freeze == flip.since - 1 + 100
+    assert next_freeze(state) == flip.since - 1 + 100
     assert state.monitor is not None
     assert state.monitor.floor == flip.value_lower > 0
     run_on = run(state, 3, starting({}))
@@ -119,12 +120,12 @@ def test_the_schedule_starts_again_after_a_flip_and_doubles():
     state, _ = frozen(first=2, delta=0.5, patience=1)
     dues = []
     while not state.deployed:
-        if state.freeze_is_due:
+        if freeze_is_due(state):
             state, _ = step(state, [propose("dose", 2.0)])
         state = run(state, 1, starting({2.0: 1}))
     start, t = state.episode, state.freeze
     while len(dues) < 4:
-        if state.freeze_is_due:
+        if freeze_is_due(state):
             dues.append(state.episode)
             state, events = step(state, [propose("dose", 2.0, policy="a better one")])
             assert (events[0].freeze, events[0].challenges[0].kind) == (t + len(dues), "upgrade")  # type: ignore[union-attr]
@@ -161,7 +162,7 @@ def test_what_waits_outlives_later_freezes():
     while not state.waiting:
         state = run(state, 1, starting({2.0: 1}), events)
     for _ in range(3):
-        state = run(state, state.next_freeze - state.episode, starting({}), events)
+        state = run(state, next_freeze(state) - state.episode, starting({}), events)
         state, told = step(state, [propose("dose", 3.0, policy="later")])
         events += told
     assert [item.name for item in state.challenges] == ["1-dose-2", "4-dose-3"]
@@ -197,14 +198,14 @@ def test_a_pause_counts_nothing_and_a_resumption_starts_afresh():
     assert told == (UnitCounted(103, 0.5, "agent", {}),)
     state, told = step(state, OperatorAction("resume", "ann", "repaired", 0), started=110)
     assert told[1] == Restarted(103, 111, "resumed by ann")
-    assert (state.challenges, state.paused, state.next_freeze, state.freeze) == ((), None, 210, 1)
+    assert (state.challenges, state.paused, next_freeze(state), state.freeze) == ((), None, 210, 1)
 
 
 def test_a_level_that_is_given_back_is_the_legacys_again():
     state, _ = frozen(first=10, delta=0.5, patience=1)
     state = run(state, 10, starting({2.0: 1}))
     while len(state.retired) == 0:
-        if state.freeze_is_due:
+        if freeze_is_due(state):
             state, _ = step(state, [propose("dose", 2.0, policy=f"policy {state.freeze}")])
         state = run(state, 1, starting({2.0: 1}))
     assert [item.policy for item in state.retired] == ["policy of dose at 2"]

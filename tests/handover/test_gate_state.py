@@ -10,6 +10,7 @@ from gate_cases import opened, propose, run, through_json
 
 from aegis.handover import Alarm, Event, GateState, OperatorAction, Reverted, UnitCounted, apply_event, replay_events, step
 from aegis.handover.gate_state import Deployed
+from aegis.handover.schedule import freeze_is_due
 
 LEVELS = ("dose", "recipe")
 EASY = {"delta": 0.9, "alarm_floor": 0.9, "patience": 1, "generations": 8}
@@ -19,7 +20,7 @@ def flipped(state: GateState, events: list[Event], level: str, worth: float) -> 
     """Return the gate after the next flip of a level, whose challenger alone is seen to gain, and is worth so much."""
     before = state.at(level)
     while state.at(level) == before:
-        if state.freeze_is_due:
+        if freeze_is_due(state):
             wanted = [name for name in LEVELS if state.at(name) is None or name == level]
             state, told = step(state, [propose(name, 2.0) for name in wanted])
             events += told
@@ -108,7 +109,7 @@ def test_replaying_the_events_gives_the_same_monitor(level: str) -> None:
     state, told = step(state, OperatorAction("revert", "ann", "drift", 0, level))
     events += told
     for reward in np.linspace(0, 1, 20):
-        if state.freeze_is_due:
+        if freeze_is_due(state):
             break
         state, told = step(state, UnitCounted(state.episode + 1, float(reward)))
         events += told

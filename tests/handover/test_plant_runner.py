@@ -35,7 +35,7 @@ from aegis.policies import Capped, Floored, Legacy, Uniform, path_full
 from aegis.problem import Array, Batch, Policy
 from aegis.worlds import World, make_world, true_value
 
-WORLD = make_world("additive", f_a=2.0)
+WORLD = make_world("additive", f_a=2.0, inner_steps=4)
 EPISODES = 130
 SETTINGS = GateSettings(stage=12, share=0.5, holdback=0.1)
 
@@ -93,7 +93,7 @@ def test_arms_follow_the_stage_and_the_holdback(whole: Handover) -> None:
     assert "legacy" in arms[first.since - 1 :]
 
 
-@pytest.mark.parametrize("cut", [1, 20, 47, 75, 100, -1])
+@pytest.mark.parametrize("cut", [20, 75, -1])
 def test_a_restored_run_goes_on_bit_for_bit(whole: Handover, cut: int) -> None:
     kept = [event_from_plain(json.loads(line)) for line in lines(whole.events)[:cut]]
     run = start()

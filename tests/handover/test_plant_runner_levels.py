@@ -24,7 +24,10 @@ def test_one_level() -> None:
     assert order(run) == ["watering"]
 
 
-@pytest.mark.parametrize(("world", "legacy", "episodes"), [("additive", "uniform", 260), ("plant", "natural:epsilon=0.3", 600)])
+@pytest.mark.parametrize(
+    ("world", "legacy", "episodes"),
+    [("additive", "uniform", 260), pytest.param("plant", "natural:epsilon=0.3", 600, marks=pytest.mark.soak)],
+)
 def test_every_level_of_a_world_is_handed_over(world: str, legacy: str, episodes: int) -> None:
     plant = make_world(world)
     host = CausalHost("polynomial", Greedy(), {"polynomial": MODELS["polynomial"]})

@@ -18,7 +18,7 @@ def test_all_flips_together_use_what_is_allowed_and_no_more() -> None:
 def test_guards_hold_against_the_legacy_after_upgrades() -> None:
     bed = Bed(0.3)
     run = Handover(bed, bed.legacy, HOSTS["greedy"](), GateSettings(), 1)
-    run.advance(700)
+    run.advance(200)
     flips = [event.action for event in run.events if isinstance(event, Flipped)]
     assert flips[0] == "handover"
     leaks = [bed.episodes(10_000, 300, policy, 5).guards["leak"].mean() for policy in (run.acting, bed.legacy)]

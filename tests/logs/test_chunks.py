@@ -74,7 +74,7 @@ def pieces_of(paths: list[Path], problem: Problem = PROBLEM, rows: int = 5) -> L
     return dataclasses.replace(found, rows=rows)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     sizes=st.lists(st.integers(1, 12), min_size=2, max_size=14),
     cuts=st.lists(st.integers(1, 200), max_size=3),

@@ -53,7 +53,7 @@ def test_marks_of_columns(columns: dict[str, list[str]], marks: dict[str, str]) 
     assert decimal_marks(columns) == marks
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6).map(lambda number: round(number, 5)), min_size=1, max_size=20), st.booleans())
 def test_a_column_is_read_as_written_or_refused(numbers: list[float], comma: bool) -> None:
     written = [f"{number:f}".replace(".", "," if comma else ".") for number in numbers]
@@ -105,7 +105,7 @@ def test_commas_between_commas_are_no_decimals(tmp_path: Path) -> None:
 value = st.one_of(st.integers(-1000, 1000), st.floats(-1e6, 1e6), st.text(max_size=5), st.booleans())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(value, min_size=2, max_size=8, unique_by=lambda v: str(v).lower()), st.data())
 def test_what_is_written_matches_itself(values: list[Value], data: st.DataObject) -> None:
     if len({float(v) for v in values if not isinstance(v, str)}) < sum(not isinstance(v, str) for v in values):
@@ -137,7 +137,7 @@ def test_spellings(column: list[Any], values: tuple[Value, ...], codes: list[int
     assert match_values(pa.array(column), values).tolist() == codes
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(2, 50), st.floats(-100, 100), st.floats(0.1, 1000), st.floats(-0.9e-9, 0.9e-9))
 def test_grids_match_within_round_off_and_not_beyond(points: int, low: float, span: float, off: float) -> None:
     grid = np.linspace(low, low + span, points)

@@ -8,7 +8,7 @@ import pytest
 
 from aegis.errors import InputError, LogError
 from aegis.logs import Source, draft_problem
-from aegis.logs.formats.csv_dialect import recognise_dialect
+from aegis.logs.formats.csv import recognise_dialect
 from aegis.problem import parse_problem
 
 PROBLEM = parse_problem(

@@ -16,7 +16,7 @@ from log_samples import PROBLEMS, assert_same, random_batch
 
 from aegis.errors import LogError
 from aegis.logs import Source, to_table
-from aegis.logs.formats.csv_dialect import recognise_dialect
+from aegis.logs.formats.csv import recognise_dialect
 from aegis.problem import parse_problem
 from aegis.rng import stream
 

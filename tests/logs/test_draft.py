@@ -116,17 +116,6 @@ def test_in_a_bandit_log_without_any_id_each_row_is_an_episode(tmp_path: Path) -
     assert len(Source(path, problem).read()) == len(columns["action"])
 
 
-def test_a_log_with_a_row_of_its_own_that_is_no_id_says_what_to_add(tmp_path: Path) -> None:
-    columns = logs.bandit_log()
-    columns["row"] = np.arange(len(columns["action"])) % 3  # rows of plants in a field, say
-    path = logs.csv(pa.table(columns), tmp_path)
-    draft = draft_problem(path)
-    assert draft.problem is not None and draft.problem.episode == ("row_1",)
-    assert "add a column 'row_1'" in draft.questions[0]
-    with pytest.raises(LogError, match="'row_1' \\(episode id\\)"):
-        Source(path, draft.problem).read()
-
-
 def test_the_action_is_found_by_what_its_probabilities_say(tmp_path: Path) -> None:
     columns = logs.bandit_log()
     columns = {"id": np.arange(600), "shown": columns.pop("action"), **columns}

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from aegis.errors import InputError
 from aegis.logs.draft.actions import find_actions
 from aegis.logs.draft.column_profile import LogProfile
-from aegis.logs.draft.episode_ids import find_ids
-from aegis.logs.draft.guesses import IdGuess
+from aegis.logs.draft.episode_ids import find_ids, repeats
+from aegis.logs.draft.guesses import ActionGuess, IdGuess
 
 
 def ids_of(**columns: object) -> IdGuess:
@@ -32,10 +33,11 @@ def test_a_number_that_starts_again_needs_its_owner() -> None:
     assert guess.episode == ("patient", "visit") and len(guess.groups) == 30
 
 
-@pytest.mark.parametrize(("name", "episode", "missing"), [("x", "row", False), ("row", "row_1", True)])
-def test_without_an_id_each_row_is_one(name: str, episode: str, missing: bool) -> None:
-    guess = ids_of(**{name: np.tile([0.5, 1.5], 30)})
-    assert guess.episode == (episode,) and guess.missing == missing and guess.counted != missing
+def test_without_an_id_each_row_is_one() -> None:
+    guess = ids_of(x=np.tile([0.5, 1.5], 30))
+    assert guess.episode == ("row",) and guess.counted
+    with pytest.raises(InputError, match="'row' does not number the rows; rename it"):
+        ids_of(row=np.tile([0.5, 1.5], 30))
 
 
 def test_dates_are_times_and_ends_are_asked_about() -> None:
@@ -43,3 +45,13 @@ def test_dates_are_times_and_ends_are_asked_about() -> None:
     assert ids_of(batch=np.arange(60), started=days).time == "started"
     ended = ids_of(batch=np.arange(60), finished=days)
     assert ended.time is None and any("its name is that of an end" in question for question in ended.questions)
+
+
+def test_an_action_that_follows_itself_too_often_is_asked_about() -> None:
+    rng = np.random.default_rng(3)
+    each, shared = rng.integers(0, 2, 400), np.repeat(rng.integers(0, 2, 50), 8)
+    sheet = LogProfile.of(pa.table({"each": each, "shared": shared, "p": np.full(400, 0.5)}))
+    rows = sheet.every_row
+    assert repeats(ActionGuess(sheet.looks["each"], (0, 1), taken=sheet.looks["p"]), rows) == ""
+    question = repeats(ActionGuess(sheet.looks["shared"], (0, 1), taken=sheet.looks["p"]), rows)
+    assert question.startswith("Was 'shared' decided once for several rows?") and "its probabilities allow" in question

@@ -94,7 +94,7 @@ def test_awaited_rewards_without_a_column_or_with_a_value_cannot_be_written() ->
     with pytest.raises(LogError, match=r"rewards of the batch are still awaited, .*name one under reward 'closed'"):
         to_table(batch, problem)
     open_rows = np.zeros(len(batch.levels["offer"]), dtype=np.bool_)
-    with pytest.raises(LogError, match=r"the reward of row \d+ \(from 0\) is observed, although it is marked as still awaited"):
+    with pytest.raises(LogError, match=r"'final' is false: the reward is still awaited"):
         to_table(replace(batch, closed=open_rows), DELAYED)
 
 

@@ -103,8 +103,8 @@ def test_writing_refuses_what_reading_would() -> None:
     dose = batch.levels["dose"]
     assert dose.value is not None
     for wrong, words in (
-        (replace(dose, value=None), "holds no exact ones"),
-        (replace(dose, value=dose.value + 20.0), "is not in the interval"),
+        (replace(dose, value=None), "columns for the exact actions, the batch none"),
+        (replace(dose, value=dose.value + 20.0), "outside the interval"),
         (replace(dose, mu_taken=-dose.mu_taken), "log-density"),
     ):
         with pytest.raises(LogError, match=words):

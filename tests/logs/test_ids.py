@@ -16,7 +16,7 @@ from aegis.logs.ids import first_seen_codes, id_changes, joint_codes, last_id_st
 words = st.lists(st.text(max_size=12), min_size=1, max_size=40)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(words, st.integers(0, 5))
 def test_hashes_tell_texts_apart_and_do_not_depend_on_the_slice(found: list[str], cut: int) -> None:
     column = pa.array(found, TEXT_TYPE)
@@ -40,7 +40,7 @@ def test_hashes_know_numbers_as_their_text_and_columns_by_position() -> None:
     assert np.unique(np.concatenate([hash_ids([one, other]), hash_ids([other, one])])).size == 4
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), min_size=1, max_size=30))
 def test_codes_are_those_of_a_loop(pairs: list[tuple[str, int]]) -> None:
     columns = [pa.array([pair[0] for pair in pairs], TEXT_TYPE), pa.array([pair[1] for pair in pairs])]
@@ -50,7 +50,7 @@ def test_codes_are_those_of_a_loop(pairs: list[tuple[str, int]]) -> None:
     assert first_seen_codes(columns[0]).tolist() == [letters.index(pair[0]) for pair in pairs]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), min_size=1, max_size=30),
     st.lists(st.integers(0, 30), max_size=4),
@@ -77,7 +77,7 @@ def test_the_last_run_is_found_far_from_the_end() -> None:
         assert last_id_start([ids]) == other
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.text("abä", min_size=3, max_size=3), min_size=1, max_size=20), st.text(max_size=4))
 def test_hashes_of_texts_of_one_length_are_those_of_any(found: list[str], other: str) -> None:
     alone = hash_ids([pa.array(found[:1], TEXT_TYPE)])[0]
@@ -86,7 +86,7 @@ def test_hashes_of_texts_of_one_length_are_those_of_any(found: list[str], other:
     assert alone == mixed[0]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(words, st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=20))
 def test_ranks_follow_the_order_of_the_values(found: list[str], numbers: list[int]) -> None:
     by_byte = sorted({word.encode() for word in found})

@@ -10,11 +10,10 @@ import pytest
 from aegis.errors import LogError
 from aegis.logs import Source
 from aegis.logs.column_values import MISSING_WORDS
-from aegis.logs.columns import PROPENSITY_NAMES
-from aegis.logs.findings import MOST_KINDS
-from aegis.logs.formats.csv_dialect import SEPARATORS
+from aegis.logs.columns import MOST_KINDS, PROPENSITY_NAMES
+from aegis.logs.formats.csv import SEPARATORS
 from aegis.logs.log_files import FORMATS
-from aegis.logs.split import SPLIT_KINDS
+from aegis.logs.source import SPLIT_KINDS
 from aegis.problem import load_problem, parse_problem
 
 PAGE = (Path(__file__).parents[2] / "docs" / "logs.md").read_text(encoding="utf-8")

@@ -104,8 +104,6 @@ def test_a_policy_learned_from_the_store_is_that_of_the_file(
         (["audit", "LOG", "--problem", "PROBLEM", "--policy", "POLICY"], (0, 4)),
         (["explain", "POLICY", "LOG", "--problem", "PROBLEM"], (0,)),
         (["init", "LOG"], (0,)),
-        (["compare", "LOG", "--problem", "PROBLEM", "--policy", "POLICY"], (0,)),
-        (["plan", "LOG", "--problem", "PROBLEM", "--level", "inner", "--explore", "0.5", "--caps", "2"], (0,)),
     ],
     ids=lambda value: value[0] if isinstance(value[0], str) else "",
 )

@@ -10,8 +10,8 @@ import pytest
 
 from aegis.errors import LogError
 from aegis.logs.formats import base
+from aegis.logs.formats.base import LocalFile
 from aegis.logs.formats.parquet import ParquetLog
-from aegis.logs.storage import LocalFile
 
 TABLE = pa.table({"id": ["a long text"] * 600 + ["another one"] * 600, "x": list(range(1200))})
 

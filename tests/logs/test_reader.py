@@ -36,7 +36,7 @@ def blocks(table: pa.Table, rows: int) -> Iterator[pa.Table]:
         yield table.slice(start, rows)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(ids, st.integers(1, 9))
 def test_episodes_are_never_cut(found: list[int], rows: int) -> None:
     found = sorted(found)
@@ -48,7 +48,7 @@ def test_episodes_are_never_cut(found: list[int], rows: int) -> None:
     assert all(part.num_rows < rows + max(found.count(k) for k in found) for part in parts)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(ids, st.integers(1, 9))
 def test_gathering_puts_episodes_together_and_keeps_the_order_of_their_rows(found: list[int], rows: int) -> None:
     table = pa.table({"id": found, "n": list(range(len(found)))})
@@ -108,7 +108,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
         list(scattered_log(tmp_path, wrong=False).batches(rows=4))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 12), max_size=12), st.integers(1, 9))
 def test_blocks_of_any_size_become_even_ones(sizes: list[int], rows: int) -> None:
     """No row is lost or moved; no table is longer than asked for, and only the last is less than half as long."""

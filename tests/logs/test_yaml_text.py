@@ -15,7 +15,7 @@ names = st.text(min_size=1, max_size=12).filter(
 
 
 @given(st.one_of(names, st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_scalar_reads_back_as_itself(value: str | bool | int | float) -> None:
     for text, inside in ((yaml_scalar(value), lambda x: x), (f"{{a: [{yaml_scalar(value)}, 1]}}", lambda x: x["a"][0])):
         found = inside(read_yaml(text, "test"))
@@ -23,13 +23,13 @@ def test_a_scalar_reads_back_as_itself(value: str | bool | int | float) -> None:
 
 
 @given(st.lists(names, min_size=1, max_size=30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_long_lists_are_broken_and_read_back(values: list[str]) -> None:
     assert read_yaml(f"a: {yaml_list(values, 3, width=40)}", "test") == {"a": values}
 
 
 @given(names)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_remarks_stay_on_their_line(text: str) -> None:
     assert read_yaml(f"a: 1  # {comment_text(text)}\nb: 2", "test") == {"a": 1, "b": 2}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import mechanism_cases as cases
 import numpy as np
@@ -133,7 +133,7 @@ def test_the_law_of_a_mechanism_does_not_depend_on_which_others_are_modelled():
     batch = cases.random_batch(problem, stream(7, "law"))
     few, all_of_them = (build_belief(problem, scope=scope).update(batch) for scope in (["dose"], None))
     for name in ("purity", "reward"):
-        one, other = few.states[name].arrays(), all_of_them.states[name].arrays()
+        one, other = asdict(few.states[name]), asdict(all_of_them.states[name])
         for key, values in one.items():
             np.testing.assert_array_equal(other[key], values)
     draws = [belief.draw(stream(8, "law"), 4000).functions["reward"].drawn.weights[:, 1, 0] for belief in (few, all_of_them)]
@@ -211,10 +211,10 @@ def test_settings_are_checked():
     problem = cases.mixed_problem()
     with pytest.raises(SettingError, match="unknown variable to scale 'hat'"):
         build_belief(problem, scalings={"hat": Scaling.identity(1)})
-    for bad in ({"precision": 0.0}, {"shape": -1.0}, {"rate": np.nan}, {"temper": 0.0}):
-        for structure in ("factorised", "cells"):
-            with pytest.raises(SettingError, match="finite number above 0"):
-                build_belief(problem, ModelSettings(structure, **bad))
+    for name in ("precision", "shape", "rate", "temper"):
+        for value in (0.0, -1.0, np.nan, np.inf):
+            with pytest.raises(SettingError, match=f"the {name} of a model is a finite number above 0"):
+                ModelSettings(**{name: value})
 
 
 def test_settings_reach_the_mechanisms():

@@ -55,7 +55,7 @@ def wiggly_batch(seed: int, rows: int = 400) -> tuple[Problem, Batch]:
 def test_tuning_finds_the_input_that_matters_most_and_improves_the_evidence() -> None:
     problem, batch = wiggly_batch(1)
     settings = ModelSettings(features="fourier")
-    tuned = tune(problem, [batch], settings)
+    tuned = tune(problem, batch, settings)
     scales = tuned.tuned["r"].lengthscale
     assert scales["c"] < scales["d"]
     assert scales["c"] < scales["a"]
@@ -88,7 +88,7 @@ def evidence_of(problem: Problem, batch: Batch, settings: ModelSettings) -> floa
 def test_inputs_that_do_not_matter_are_switched_off_and_nothing_by_hand_is_better(seed: int) -> None:
     problem, batch = nuisance_batch(seed)
     settings = ModelSettings(features="fourier")
-    tuned = tune(problem, [batch], settings, None, fit_scalings(problem, [batch]))
+    tuned = tune(problem, batch, settings, None, fit_scalings(problem, [batch]))
     found = tuned.tuned["r"]
     assert not found.linear
     assert isinstance(found.lengthscale["x"], tuple) and min(found.lengthscale["x"]) >= 10  # one for each coordinate
@@ -108,7 +108,7 @@ def test_inputs_that_matter_only_together_are_found() -> None:
     table = LevelTable.undecided(np.arange(400), {"z": z}).decided(action, np.full(400, 0.5))
     reward = np.sin(2 * z) * (2 * action - 1) + 0.2 * rng.standard_normal(400)  # averaged over one input nothing is left
     batch = Batch(np.arange(400), {"l": table}, reward, np.ones(400, dtype=bool))
-    found = tune(problem, [batch], ModelSettings(features="fourier")).tuned["r"]
+    found = tune(problem, batch, ModelSettings(features="fourier")).tuned["r"]
     assert not found.linear and max(found.lengthscale["z"], found.lengthscale["a"]) < SWITCHED_OFF
 
 
@@ -124,13 +124,13 @@ def test_two_inputs_of_eight_are_found_where_all_alike_see_nothing() -> None:
 
 def test_what_was_searched_for_owes_the_size_of_the_search() -> None:
     problem, batch = wiggly_batch(1)
-    charge = tune(problem, [batch], ModelSettings(features="fourier")).tuned["r"].charge
+    charge = tune(problem, batch, ModelSettings(features="fourier")).tuned["r"].charge
     assert charge == pytest.approx(3 * np.log(len(LENGTHSCALES)) + np.log(len(PRECISIONS)))
 
 
 def test_tempering_plays_no_part_in_the_choice() -> None:
     problem, batch = wiggly_batch(1)
-    plain, tempered = (tune(problem, [batch], ModelSettings(features="fourier", temper=temper)) for temper in (1.0, 0.02))
+    plain, tempered = (tune(problem, batch, ModelSettings(features="fourier", temper=temper)) for temper in (1.0, 0.02))
     assert plain.tuned == tempered.tuned
     assert tempered.temper == 0.02
 
@@ -162,11 +162,11 @@ def test_a_linear_truth_is_called_linear_and_a_category_has_one_length_scale(see
     table = LevelTable.undecided(np.arange(400), context).decided(action, np.full(400, 0.2))
     reward = context["c"] - problem.innermost.actions.numbers[action] + 0.3 * rng.standard_normal(400)
     batch = Batch(np.arange(400), {"l": table}, reward, np.ones(400, dtype=bool))
-    assert tune(problem, [batch], ModelSettings(features="fourier")).tuned["r"].linear
-    assert not tune(problem, [batch], ModelSettings(features="fourier", linear_terms=False)).tuned["r"].linear
+    assert tune(problem, batch, ModelSettings(features="fourier")).tuned["r"].linear
+    assert not tune(problem, batch, ModelSettings(features="fourier", linear_terms=False)).tuned["r"].linear
     every = replace(problem, parents={})
     crossed = replace(batch, reward=np.sin(2 * context["c"] * (context["ward"] == 1)) + 0.1 * rng.standard_normal(400))
-    found = tune(every, [crossed], ModelSettings(features="fourier")).tuned["r"]
+    found = tune(every, crossed, ModelSettings(features="fourier")).tuned["r"]
     assert not found.linear and isinstance(found.lengthscale["ward"], float) and found.lengthscale["ward"] < SWITCHED_OFF
 
 
@@ -174,8 +174,8 @@ def test_rows_in_which_something_is_missing_do_not_count() -> None:
     problem, batch = wiggly_batch(1)
     holes = np.where(np.arange(400) % 4 == 0, np.nan, batch.levels["l"].context["c"])
     table = replace(batch.levels["l"], context={**batch.levels["l"].context, "c": holes})
-    found = tune(problem, [replace(batch, levels={"l": table})], ModelSettings(features="fourier")).tuned["r"]
-    kept = tune(problem, [batch.take_episodes(np.arange(400) % 4 != 0)], ModelSettings(features="fourier")).tuned["r"]
+    found = tune(problem, replace(batch, levels={"l": table}), ModelSettings(features="fourier")).tuned["r"]
+    kept = tune(problem, batch.take_episodes(np.arange(400) % 4 != 0), ModelSettings(features="fourier")).tuned["r"]
     assert found == kept
 
 
@@ -183,27 +183,24 @@ def test_reward_models_are_tuned_level_by_level() -> None:
     problem, batch = nuisance_batch(4)
     scalings = fit_scalings(problem, [batch])
     settings = ModelSettings(features="fourier", feature_seed=0)
-    models, found = tune_rewards(problem, [batch], settings, scalings)
+    models, found = tune_rewards(problem, batch, settings, scalings)
     plain = LevelRewards.prior(problem, settings, scalings).update(batch)
     assert list(found) == ["l"] and max(found["l"].lengthscale["z"], found["l"].lengthscale["a"]) <= 2
     assert models.update(batch).evidence("l") > plain.evidence("l") + 300
-    linear, nothing = tune_rewards(problem, [], ModelSettings(), scalings)
+    linear, nothing = tune_rewards(problem, batch, ModelSettings(), scalings)
     assert nothing == {} and linear.regressions["l"].features.affine
 
 
 def test_many_inputs_share_one_length_scale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aegis.mechanisms.model_selection.MOST_GROUPS", 2)
     problem, batch = wiggly_batch(1)
-    scales = tune(problem, [batch], ModelSettings(features="fourier")).tuned["r"].lengthscale
+    scales = tune(problem, batch, ModelSettings(features="fourier")).tuned["r"].lengthscale
     assert len(set(scales.values())) == 1 and set(scales) == {"c", "d", "a"}
 
 
-def test_tuning_does_nothing_to_other_features_and_needs_data() -> None:
-    problem, _ = wiggly_batch(3)
+def test_tuning_does_nothing_to_other_features() -> None:
     settings = ModelSettings(features="linear")
-    assert tune(problem, [], settings) is settings
-    with pytest.raises(SettingError, match="no prior data"):
-        tune(problem, [], ModelSettings(features="fourier"))
+    assert tune(*wiggly_batch(3), settings) is settings
 
 
 PROBLEM = Problem(

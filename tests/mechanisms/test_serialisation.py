@@ -55,7 +55,7 @@ def through_json(value: object) -> object:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(PLAIN)
 def test_values_come_back_equal(value: object) -> None:
     found = through_json(value)

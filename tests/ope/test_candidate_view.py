@@ -10,11 +10,12 @@ import pytest
 from tiny_episodes import Tiny, TinyModel, TinyPolicy
 from wrong_propensities import CASES, listed, scopes
 
-from aegis.certificate.sensitivity import AnsweredUnits
+from aegis.certificate.results import answered_view
 from aegis.evidence import FLOOR, gain_grid, least_weights, sensitivity_factors
 from aegis.ope import (
     CandidateView,
     RewardModels,
+    candidate_distribution,
     filled_gains,
     filled_gains_within_error,
     plain_gains,
@@ -56,12 +57,11 @@ def test_the_mean_of_a_water_filled_factor_is_at_most_what_the_true_gain_allows(
                 continue  # the reward belongs to a decision above
             scope = Scope({name})
             gain = truth.value_of(scope) - legacy
-            asked = AnsweredUnits.of(view, scope, True)
-            assert asked.chances is not None
-            found = filled_gains_within_error(asked.view, scope, measure, bets, truth.gamma, asked.chances)
+            asked = answered_view(view, scope, True)
+            found = filled_gains_within_error(asked, scope, measure, bets, truth.gamma)
             assert (found >= FLOOR - 1e-12).all()
             assert (chance @ found <= 1.0 + bets * gain + 1e-10).all()
-            ordinary = filled_gains_within_error(asked.view, scope, measure, bets, 1.0, asked.chances)
+            ordinary = filled_gains_within_error(asked, scope, measure, bets, 1.0)
             believed.append((chance @ ordinary - 1.0 - bets * gain).max())
     assert missing or case == "per slow" or max(believed) > 1e-4
 
@@ -113,9 +113,8 @@ def test_at_a_factor_of_one_they_are_the_factors_of_the_claim(case: str) -> None
     measure, bets = reward_measure(truth.problem), gain_grid(1.0).bets
     for name in truth.names:
         scope = Scope({name})
-        asked = AnsweredUnits.of(view, scope, True)
-        assert asked.chances is not None
-        found = filled_gains_within_error(asked.view, scope, measure, bets, 1.0, asked.chances)
+        asked = answered_view(view, scope, True)
+        found = filled_gains_within_error(asked, scope, measure, bets, 1.0)
         np.testing.assert_allclose(found, filled_gains(view, scope, measure, bets), rtol=1e-9)
 
 
@@ -125,8 +124,7 @@ def test_what_went_before_has_its_least_weight_if_decisions_carry_over() -> None
     batch = told.batch([episode for _, episode in told.episodes()])
     scope, measure, bets, gamma = Scope({"fast"}), reward_measure(told.problem), gain_grid(1.0).bets, 1.4
     view = CandidateView(told.problem, batch, TinyPolicy(told), RewardModels({"r": TinyModel(told)}))
-    asked = AnsweredUnits.of(view, scope, True)
-    assert asked.chances is not None
+    asked = answered_view(view, scope, True)
     table = batch.levels["fast"]
     before, product, owner = [], 1.0, -1
     for row, parent in enumerate(table.parent.tolist()):
@@ -134,15 +132,13 @@ def test_what_went_before_has_its_least_weight_if_decisions_carry_over() -> None
         owner = parent
         before.append(product)
         action = int(table.action[row])
-        product *= float(asked.chances[row, action]) / min(1.0, gamma * float(table.mu_taken[row]))
+        product *= float(candidate_distribution(asked, scope)[row, action]) / min(1.0, gamma * float(table.mu_taken[row]))
     nu = view.logging("fast")
-    least = least_weights(np.array(before)[:, None] * asked.chances, nu, gamma)
+    least = least_weights(np.array(before)[:, None] * candidate_distribution(asked, scope), nu, gamma)
     reward = view.subtree(measure, "fast").low
     factors = sensitivity_factors(least, nu, view.predicted(measure, "fast"), table.action, reward, bets, gamma)
     wanted = factors.reshape(len(batch), 3, -1).mean(axis=1)
-    np.testing.assert_allclose(
-        filled_gains_within_error(asked.view, scope, measure, bets, gamma, asked.chances), wanted, rtol=1e-9
-    )
+    np.testing.assert_allclose(filled_gains_within_error(asked, scope, measure, bets, gamma), wanted, rtol=1e-9)
 
 
 def test_a_view_in_pieces_is_the_view_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

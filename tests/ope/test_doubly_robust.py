@@ -99,7 +99,7 @@ def setting(request: pytest.FixtureRequest) -> Setting:
 
 def agrees(setting: Setting, found: Array, naive: Callable[[Episode], float]) -> None:
     """Compare some of the episodes; all would take long."""
-    rows = range(0, len(setting.episodes), max(1, len(setting.episodes) // 12))
+    rows = range(0, len(setting.episodes), max(1, len(setting.episodes) // 6))
     expected = [naive(setting.episodes[row]) for row in rows]
     np.testing.assert_allclose(found[list(rows)], expected, rtol=1e-9, atol=1e-9)
 

@@ -79,7 +79,7 @@ def test_the_oracle_agrees_too() -> None:
 
 
 def test_moments_are_means_and_standard_errors() -> None:
-    found = np.random.default_rng(3).normal(size=(50, 3))
+    found = np.random.default_rng(3).normal(size=(50, 4))
     moments = UnitMoments(ESTIMATE_SERIES, None)
     moments.add(found[:20], None)
     moments.add(found[20:], None)

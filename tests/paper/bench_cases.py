@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from aegis.paper import Bench, BenchResults, ResultStore, collect_results, load_bench, parse_bench, plan_bench
@@ -62,6 +63,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 LISTS = {"curve": [1.0] * 40, "published": [-9.0, -4.0], "biased": [-20.0, -30.0], "sharp": [-3.0, -2.0], "ours": [1.0, 2.0]}
 
 
+@cache
 def made_up(name: str, preset: str = "full") -> BenchResults:
     """Return results of a bench with numbers that follow from arm, value and seed."""
     plan = plan_bench(load_bench(name), preset, {"seeds": 3})

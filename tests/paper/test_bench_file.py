@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ TINY: dict[str, dict[str, object]] = {
     "online": {"episodes": 6},
     "shift": {"episodes": 6},
     "gate": {"episodes": 20},
-    "offline": {"episodes": 20, "world.inner_points": 5},
-    "split": {"episodes": 16, "options.points": [12, 16], "options.particles": 2, "options.draws": 2}
+    "offline": {"episodes": 12, "world.inner_points": 5},
+    "split": {"episodes": 12, "options.points": [8, 12], "options.particles": 2, "options.draws": 2}
     | {"world.inner_points": 5, "world.outer_points": 3},
 }
 
@@ -25,9 +26,13 @@ TINY: dict[str, dict[str, object]] = {
 def test_every_bench_runs_and_its_claims_can_be_judged(name: str) -> None:
     found = load_bench(name)
     assert found.name == name and found.title and found.section and found.question and found.claims
-    store, plan = ResultStore(None), plan_bench(found, "quick", {"seeds": 2, **TINY[found.measure]})
+    store, plan = ResultStore(None), plan_bench(found, "quick", {"seeds": 1, **TINY[found.measure]})
     assert run_plans([plan], store) == []
-    results = collect_results(plan, store)
+    for place, unit in enumerate(plan.units):  # a second seed that differs, so that there is a spread to test against
+        first = store.read(unit)[0]
+        moved = {name: item * (1.01 + 0.001 * place) for name, item in first.items() if isinstance(item, float)}
+        store.add(unit, {1: {**first, **moved}})
+    results = collect_results(replace(plan, seeds=2), store)
     assert results.complete
     rows = results.rows()
     assert {row["agent"] for row in rows} == set(found.arms)

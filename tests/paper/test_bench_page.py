@@ -11,8 +11,6 @@ from bench_cases import bench, made_up
 
 from aegis.errors import InputError
 from aegis.paper import (
-    MEASURES,
-    TESTS,
     Bench,
     ResultStore,
     bench_page,
@@ -21,9 +19,10 @@ from aegis.paper import (
     plan_bench,
     run_plans,
 )
-from aegis.paper.bench_claims import HOLDS
+from aegis.paper.bench_claims import HOLDS, TESTS
 from aegis.paper.bench_figures import FIGURES
 from aegis.paper.bench_units import key_of
+from aegis.paper.measure_table import MEASURES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bench.md").read_text(encoding="utf-8")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from bench_cases import made_up
 
-from aegis.paper import MEASURES, bench_page, load_bench, plan_bench
+from aegis.paper import bench_page, load_bench, plan_bench
+from aegis.paper.measure_table import MEASURES
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 import pytest
 from bench_cases import bench
 
-from aegis.engine import Local, parse_engine
 from aegis.errors import InputError, OutputError
 from aegis.paper import ResultStore, collect_results, load_bench, plan_bench, run_plans
 from aegis.paper import bench_runs as running
@@ -32,13 +32,17 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert [row["runs"] for row in collect_results(more, ResultStore(tmp_path)).rows()] == [4, 4]
 
 
-def test_seeds_do_not_depend_on_what_runs_beside_them_or_on_how_many_processes(tmp_path: Path) -> None:
+def test_seeds_do_not_depend_on_what_runs_beside_them_or_on_the_process_they_run_in(tmp_path: Path) -> None:
     plan, more = plan_bench(bench(), "quick", {"seeds": 2}), plan_bench(bench(), "quick", {"seeds": 7})
     alone, together = ResultStore(None), ResultStore(tmp_path)
     run_plans([plan], alone)
-    run_plans([more], together, engine=Local(2))
+    run_plans([more], together)
     for unit in plan.units:
         assert {seed: together.read(unit)[seed] for seed in range(2)} == alone.read(unit)
+        (part,) = running.split_seeds(unit, range(2))
+        perform, sent = pickle.loads(pickle.dumps((running._perform, part)))  # as it is sent to another process
+        results, why = perform(sent)
+        assert dict(enumerate(results)) == alone.read(unit) and not why
 
 
 def test_a_part_that_fails_is_listed_and_the_others_are_run(tmp_path: Path) -> None:
@@ -90,15 +94,6 @@ def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "store" / "small").write_text("in the way")
     with pytest.raises(OutputError, match="cannot write"):
         run_plans([plan_bench(bench(), "quick")], ResultStore(tmp_path / "store"))
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::UserWarning")
-def test_a_dask_cluster_gives_the_same() -> None:
-    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'aegis-handover[distributed]'")
-    plan = plan_bench(bench(), "quick")
-    alone, cluster = ResultStore(None), ResultStore(None)
-    assert run_plans([plan], alone) == run_plans([plan], cluster, engine=parse_engine("dask", 2)) == []
-    assert collect_results(plan, alone).rows() == collect_results(plan, cluster).rows()
 
 
 @pytest.fixture
@@ -205,5 +200,5 @@ def test_interrupted_while_it_stores_it_stores_after_all(tmp_path: Path, monkeyp
 @pytest.mark.parametrize("name", ["1b", "1c", "firing-order"])
 def test_seeds_that_are_not_run_in_lockstep_are_kept_one_by_one(name: str) -> None:
     unit = plan_bench(load_bench(name), "quick").units[0]
-    parts = [part.seeds for part in running._parts(unit, list(range(6)))]
+    parts = [seeds for _, seeds in running.split_seeds(unit, range(6))]
     assert parts == ([(0, 1, 2, 3, 4), (5,)] if name == "1b" else [(seed,) for seed in range(6)])

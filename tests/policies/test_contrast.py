@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.errors import SettingError
-from aegis.policies import Legacy, Logged, Uniform, contrast_policies, level_probabilities, lookup_table
-from aegis.policies.contrast import bin_variables
+from aegis.policies import Legacy, Logged, Uniform, contrast_policies, lookup_table
+from aegis.policies.contrast import bin_variables, level_probabilities
 
 PROBLEM = ex.problem(3)
 

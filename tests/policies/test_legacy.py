@@ -46,7 +46,7 @@ def test_levels_and_rules_must_match():
     problem = ex.problem(2)
     with pytest.raises(PolicyError, match="none for dose"):
         Legacy(problem, {"recipe": Uniform()})
-    with pytest.raises(PolicyError, match="no level 'dos'"):
+    with pytest.raises(PolicyError, match=r"unknown level of a legacy 'dos' \(did you mean 'dose'"):
         Legacy(problem, {"recipe": Uniform(), "dose": Uniform(), "dos": Uniform()})
     with pytest.raises(PolicyError, match="needs a rule"):
         Legacy(problem, {"recipe": Uniform(), "dose": Uniform})

@@ -160,13 +160,14 @@ def test_no_single_damaged_byte_gives_other_numbers_or_another_error(tmp_path):
     name = next(tmp_path.glob("arrays-*.npz"))
     good = name.read_bytes()
     refused = 0
-    for position in range(len(good)):
+    positions = range(0, len(good), 3)
+    for position in positions:
         name.write_bytes(good[:position] + bytes([good[position] ^ 0xFF]) + good[position + 1 :])
         try:
             np.testing.assert_array_equal(read_policy(tmp_path, PROBLEM, KINDS).values, ONE.values)
         except PolicyError:
             refused += 1
-    assert refused > len(good) // 2
+    assert refused > len(positions) // 2
 
 
 def test_pickled_objects_are_neither_written_nor_read(tmp_path):

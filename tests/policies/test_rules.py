@@ -8,19 +8,8 @@ import numpy as np
 import pytest
 
 from aegis.errors import PolicyError, SettingError
-from aegis.policies import (
-    LEVEL_RULES,
-    Constant,
-    Epsilon,
-    Gaussian,
-    Natural,
-    Nearest,
-    Shares,
-    Sign,
-    Softmax,
-    Uniform,
-    rule_from_description,
-)
+from aegis.policies import Constant, Epsilon, Gaussian, Natural, Nearest, Shares, Sign, Softmax, Uniform
+from aegis.policies.rules import LEVEL_RULES, rule_from_description
 from aegis.problem import Actions, Level, Variable
 
 GRID = Level("dose", Actions.grid("amount", -2.0, 2.0, 5))
@@ -162,9 +151,6 @@ def test_settings_that_are_refused(build):
 def test_rules_that_do_not_fit_the_level(rule, level, message):
     with pytest.raises(PolicyError, match=message):
         rule.check(level, KNOWN)
-    given_rows = {"x": np.zeros(2), "z": np.zeros(2), "c": np.zeros(2, dtype=np.int32), "v": np.zeros((2, 2))}
-    with pytest.raises(PolicyError):  # and again where rows are at hand but no problem is
-        rule.probabilities(level, given_rows, 2)
 
 
 def test_missing_and_overflowing_numbers_are_errors_not_actions():

@@ -48,7 +48,7 @@ def test_settings_that_are_refused() -> None:
 
 def test_levels_that_do_not_fit() -> None:
     for rule, known, message in (
-        (RULE, {}, "'position' is not known when it decides"),
+        (RULE, {}, "there is no variable 'position'; known when it decides: nothing"),
         (RULE, {"position": Variable("position")}, "'position' is real"),
         (RULE, {"position": Variable("position", "categorical", values=(1, 2, 3))}, "3 values, and shares have 2 rows"),
         (Shares(((0.5, 0.5),)), {}, "one number per action, 3; found 2"),

@@ -11,7 +11,7 @@ from problem_cases import nested, same, tree, trees
 from aegis.errors import ProblemError
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Variable, augmented_context, hypothetical_batch
 
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=30, deadline=None)
 # two episodes; the first has one level-2 decision with three below, the second two with one and two below
 SMALL = tree([[1, 2], [3, 1, 2]])
 
@@ -154,9 +154,7 @@ def test_a_mask_takes_the_episodes_where_it_is_true() -> None:
     [
         ([-1], "from 0 to 1, found -1 to -1"),
         ([0, 2], "from 0 to 1, found 0 to 2"),
-        ([0.0, 1.0], "found float64"),
         ([True], r"a mask of episodes has shape \(2,\)"),
-        ([[0], [1]], "found int64"),
     ],
 )
 def test_wrong_episode_rows_are_refused(rows: list[object], message: str) -> None:

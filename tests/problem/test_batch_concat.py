@@ -21,7 +21,7 @@ def with_table(batch: Batch, **changes: object) -> Batch:
     return batch.with_level("l1", replace(batch.levels["l1"], **changes))  # type: ignore[arg-type]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(trees(), st.data())
 def test_joining_the_pieces_gives_the_whole(batch: Batch, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(batch)), max_size=3)))
@@ -30,7 +30,7 @@ def test_joining_the_pieces_gives_the_whole(batch: Batch, data: st.DataObject) -
     assert same(concat(pieces), batch)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(1, 3).flatmap(lambda depth: st.tuples(trees(depth), trees(depth), trees(depth))))
 def test_pieces_come_back_out_and_joining_is_associative(batches: tuple[Batch, Batch, Batch]) -> None:
     a, b, c = batches

@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 
 from aegis.errors import SettingError
-from aegis.problem import Batch, LevelTable, group_means, means_below, nested_means, parent_means, subtree_means
-from aegis.problem.means import has_next_sibling, plain_means, sibling_positions
+from aegis.problem import (
+    Batch,
+    LevelTable,
+    group_means,
+    has_next_sibling,
+    means_below,
+    nested_means,
+    parent_means,
+    sibling_positions,
+    subtree_means,
+)
+from aegis.problem.means import plain_means
 
 OUTER = np.array([0, 0, 1], dtype=np.int32)  # decisions of two episodes
 INNER = np.array([0, 0, 1, 2, 2, 2], dtype=np.int32)  # decisions below them

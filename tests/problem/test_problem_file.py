@@ -271,7 +271,7 @@ def problems(draw: st.DrawFn) -> Problem:
     )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(problems())
 def test_a_written_problem_is_read_back_the_same(problem: Problem) -> None:
     again = parse_problem(write_yaml(dump_problem(problem)))
@@ -390,7 +390,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
         ("per: decision", "closed: margin", "'margin' is both the reward and the flag that says whether the reward is final"),
         ("cluster: machine", "cluster: {column: machine, most: 0}", "cluster 'machine': 'most', the largest number"),
         ("cluster: machine", "cluster: {column: machine, most: few}", "'cluster.most' should be a whole number, found 'few'"),
-        ("cluster: machine", "cluster: {most: 5}", "'cluster.column' is missing"),
+        ("cluster: machine", "cluster: {most: 5}", "cluster: give either 'column' or 'columns'"),
         ("cluster: machine", "cluster: {columns: [], most: 5}", "'cluster.columns' should"),
         ("cluster: machine", "cluster: {column: a, columns: [b]}", "cluster: give either 'column' or 'columns'"),
         ("cluster: machine", "cluster: []", "'cluster' names at least one column"),
@@ -431,7 +431,7 @@ def test_a_long_value_is_cut_in_the_message() -> None:
 
 
 def test_graph_mistakes_keep_their_class() -> None:
-    with pytest.raises(GraphError, match=r"^problem: graph: unknown variable 'temprature' \(did you mean 'temperature'\?\)"):
+    with pytest.raises(GraphError, match=r"^problem: unknown variable in the graph 'temprature' \(did you mean 'temperature'"):
         parse_problem(EXAMPLE.replace("  temperature: [task", "  temprature: [task"))
 
 
@@ -465,7 +465,7 @@ def test_a_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
     assert load_problem(path) == parse_problem(SHORT)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_damaged_file_is_read_or_refused_but_never_crashes(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(EXAMPLE)))

@@ -9,6 +9,9 @@ from report_cases import KINDS, certified, several
 from report_parts import level
 from section_parts import LABEL, page_of, tile
 
+from aegis.certificate import CERTIFIED, NOT_YET, REFUSED
+from aegis.report.document import verdict_face
+
 
 def test_every_estimate_is_labelled() -> None:
     for make in KINDS.values():
@@ -34,3 +37,14 @@ def test_candidates_are_told_apart() -> None:
     assert rows[0].startswith("dose capped") and rows[2] == "dose greedy"
     captions = [item.text for item in section(page, "How the evidence grew").all("figcaption")]
     assert captions[0] == "dose (capped) Certified" and len(captions) == 6
+
+
+def test_verdicts_have_words_styles_and_shapes_of_their_own() -> None:
+    faces = [verdict_face(verdict) for verdict in (CERTIFIED, NOT_YET, REFUSED)]
+    assert [face.word for face in faces] == ["Certified", "Not yet", "Refused"]
+    assert len({face.style for face in faces}) == len({face.icon for face in faces}) == 3
+
+
+def test_other_words_look_neutral() -> None:
+    assert (verdict_face("waiting").word, verdict_face("waiting").style) == ("Waiting", "neutral")
+    assert verdict_face(None).word == "Unknown"

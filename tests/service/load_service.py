@@ -102,7 +102,7 @@ def load(helper: Helper, store: str, folder: Path, cycles: int, seed: int) -> di
         for thread in threads:
             thread.start()
         for cycle in range(cycles):
-            if cycle % 10 == 4:  # what is closed is counted, by a process of its own, which takes its time to start
+            if cycle % 10 == 2:  # what is closed is counted, by a process of its own, which takes its time to start
                 closes.set()
                 _counts(served.url)
             time.sleep(chance.uniform(0.02, 0.5))

@@ -103,12 +103,9 @@ def test_actions_are_known_from_the_problem_or_from_before(service: Service, tmp
         gate.close(0.0)
 
 
-def test_the_legacy_is_drawn_as_it_says(service: Service, tmp_path: Path) -> None:
-    port = free_port()
-    gate = Client(f"http://127.0.0.1:{port}", timeout=5, spool=tmp_path / "spool", seed=5)
-    with served(service, port=port):
-        gate.learn_actions()
-    gate.timeout = 0.01
+def test_the_legacy_is_drawn_as_it_says(tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    gate = Client(url, timeout=0.01, spool=tmp_path / "spool", seed=5, problem=small_problem())
     drawn = [asked(gate, dict(LEGACY)) for _ in range(60)]
     assert {choice.by for choice in drawn} == {"fallback"}
     counts = [sum(choice.action == value for choice in drawn) for value in ("slow", "fast", "boost")]

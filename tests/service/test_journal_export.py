@@ -23,7 +23,7 @@ from aegis.service.store.database import Database
 def exported(tmp_path_factory):
     """A gate that has handed both levels over, exported."""
     place = tmp_path_factory.mktemp("export")
-    plant = make_plant(place / "gate.sqlite")
+    plant = make_plant(place / "gate.sqlite", upgrades=False, caps=(2.0,))
     while len(plant.live.state.opened.deployed) < 2:
         plant.run(20)
         assert plant.live.state.opened.episode < 1000

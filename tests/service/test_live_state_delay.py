@@ -82,7 +82,7 @@ def test_its_age_is_told_if_something_waits_behind_it() -> None:
     assert CountingDelay("e", since, True, 1, 3).seconds() == pytest.approx(7200.0, abs=600.0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(done=st.lists(st.sampled_from(["nothing", "reported", "closed", "settled"]), min_size=1, max_size=6))
 def test_the_first_that_is_not_settled_holds_up_the_settled_ones_behind_it(
     tmp_path_factory: pytest.TempPathFactory, done: list[str]

@@ -49,7 +49,7 @@ def test_every_request_is_answered_as_described(fuzzed: tuple[Service, Any], mod
             continue
 
         @settings(
-            max_examples=12, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+            max_examples=6, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
         )
         @given(case=operation.as_strategy(generation_mode=mode))
         def ask(case: Any) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +60,11 @@ def test_a_worker_that_is_killed_is_started_again_and_finds_the_same(tmp_path: P
             counting = EpisodeCounter(live, worker) if kill else counting_here(live)
             for number in range(14):
                 run_plant(plant, live, number, 1)
-                if kill and number == 10:
-                    os.kill(worker._process.pid, signal.SIGKILL)
                 counted(counting)
+            if kill:
+                with pytest.raises(AegisError, match="AttributeError"):  # raised there, and the same process goes on
+                    worker.call("nothing")
+                assert worker.call("unknown", live.state.opened) == []
             worker.stop()
             states.append((live.state.gate, live.state.started, [item.body["event"] for item in records(live, "event")]))
         database.close()
@@ -88,16 +88,3 @@ def test_episodes_are_taken_up_once_and_broken_ones_keep_their_place(file_databa
         assert judgement.reward == pytest.approx(0.4)  # 4 on a range from 0 to 10
         assert judgement.evidence == {}
         assert trainer.unknown(live.state.opened) == []
-
-
-def test_errors_of_the_process_are_raised_here(tmp_path: Path) -> None:
-    store = str(tmp_path / "gate.sqlite")
-    database = Database.at(store)
-    database.upgrade()
-    with started(database) as live:
-        worker = TrainerProcess(order_of(live, store))
-        with pytest.raises(AegisError, match="AttributeError"):
-            worker.call("nothing")
-        assert worker.call("unknown", live.state.opened) == []  # the same process goes on
-        worker.stop()
-    database.close()

@@ -10,7 +10,7 @@ from validation_cases import null, repeat_episodes
 
 from aegis.certificate import Candidate, Request, UnitSplit, scan_log
 from aegis.logs import Split
-from aegis.ope import CandidateView, RewardModels, plain_gains, plain_values
+from aegis.ope import CandidateView, RewardModels, candidate_view, plain_gains, plain_values
 from aegis.policies import Function, Mixture
 from aegis.problem import Batch, Problem, Scope, concat
 from aegis.rng import stream
@@ -19,7 +19,6 @@ from aegis.validation import (
     CertifiedUnits,
     our_claims,
 )
-from aegis.validation import study_units as module
 from aegis.validation.study_units import declared_largest
 from aegis.worlds import make_world
 
@@ -52,7 +51,7 @@ def certified(problem: Problem, prior: Batch, rest: Batch, given: Candidate) -> 
 def test_bounds_are_those_of_the_certificate(clustered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, prior, rest = logs(clustered)
     given = candidate(problem)
-    monkeypatch.setattr(module, "AT_ONCE", 50)  # several pieces
+    monkeypatch.setattr(candidate_view, "MOST_CELLS", 550)  # several pieces
     found = {(name, claim.what): trace for name, claim, trace in certified(problem, prior, rest, given).traces()}
     assert set(found) == {(name, what) for name in OURS for what in ("gain", "value")}
     for name, method in OURS.items():
@@ -72,7 +71,7 @@ def test_plain_units_and_largest_weights(monkeypatch: pytest.MonkeyPatch) -> Non
     problem, prior, rest = logs(clustered=False)
     given = candidate(problem)
     whole = certified(problem, prior, rest, given)
-    monkeypatch.setattr(module, "AT_ONCE", 50)
+    monkeypatch.setattr(candidate_view, "MOST_CELLS", 550)
     pieces = certified(problem, prior, rest, given)
     view = CandidateView(problem, rest, given.policy, RewardModels())
     assert whole.plain("value") == pytest.approx(plain_values(view, INNER, whole.measure))

@@ -17,7 +17,7 @@ from aegis.validation import (
     make_trial,
     validate,
 )
-from aegis.validation.bound_traces import LookTrace
+from aegis.validation.study_units import LookTrace
 from aegis.worlds import make_world
 
 

@@ -48,9 +48,17 @@ def known(spec: str, others: bool = False) -> tuple[Oracle, Problem]:
     return Oracle(WORLD, legacy, 2000, incumbent=acting_incumbent(problem, legacy), others=others), problem
 
 
-@pytest.mark.parametrize("others", [False, True])
-@pytest.mark.parametrize("scope", [("inner",), ("meta",), ("meta", "inner")])
-@pytest.mark.parametrize("spec", [CONSTANT, "natural:epsilon=0.3"])
+@pytest.mark.parametrize(
+    ("spec", "scope", "others"),
+    [
+        (CONSTANT, ("inner",), False),
+        (CONSTANT, ("inner",), True),
+        (CONSTANT, ("meta",), True),
+        (CONSTANT, ("meta", "inner"), False),
+        ("natural:epsilon=0.3", ("inner",), True),
+        ("natural:epsilon=0.3", ("meta",), False),
+    ],
+)
 def test_simulated_gains_over_the_incumbent_agree_with_integration(spec: str, scope: tuple[str, ...], others: bool) -> None:
     oracle, problem = known(spec, others)
     legacy, world = oracle.legacy, short_world(WORLD)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -15,36 +17,46 @@ from aegis.worlds import ChemicalPlant, OraclePolicy, oracle_value, true_value
 
 WORLD = ChemicalPlant()
 NATURAL = WORLD.legacy("natural")
-SCOPES = [scope for size in range(4) for scope in itertools.combinations(WORLD.problem.names, size)]
+# From the inside out; a level alone above others that are not controlled is tested on the worlds of two levels too.
+SCOPES = [("dose",), ("recipe", "dose"), WORLD.problem.names]
+EVERY = [scope for size in range(4) for scope in itertools.combinations(WORLD.problem.names, size)]
+OTHERS = [pytest.param(scope, marks=pytest.mark.soak) for scope in EVERY if scope not in SCOPES]
 
 
-@pytest.fixture(scope="module")
-def values() -> dict[tuple[str, ...], float]:
-    return {scope: oracle_value(WORLD, scope, NATURAL) for scope in SCOPES}
+@functools.cache
+def value_of(scope: tuple[str, ...]) -> float:
+    return oracle_value(WORLD, scope, NATURAL)
 
 
-@pytest.mark.parametrize("scope", SCOPES)
-def test_the_oracle_earns_what_it_says(scope: tuple[str, ...], values: dict[tuple[str, ...], float]) -> None:
+@pytest.mark.parametrize("scope", [*SCOPES, *OTHERS])
+def test_the_oracle_earns_what_it_says(scope: tuple[str, ...]) -> None:
     # Planning the outermost action integrates over everything below: fewer episodes there.
     count = 40 if "batch" in scope else 600
     batch = WORLD.episodes(0, count, OraclePolicy(WORLD, Scope(scope), NATURAL), 23)
     assert batch.reward is not None
     means = batch.episode_means(batch.reward)
-    assert abs(means.mean() - values[scope]) < 4 * means.std() / np.sqrt(count)
+    assert abs(means.mean() - value_of(scope)) < 4 * means.std() / np.sqrt(count)
 
 
-def test_more_control_is_worth_more_at_every_level(values: dict[tuple[str, ...], float]) -> None:
-    for scope in SCOPES:
-        for name in WORLD.problem.names:
-            if name not in scope:
-                wider = tuple(level for level in WORLD.problem.names if level in (*scope, name))
-                assert values[wider] > values[scope] + 0.1
+def check_wider_scopes(scopes: Sequence[tuple[str, ...]]) -> None:
+    for scope, wider in itertools.permutations(scopes, 2):
+        if set(scope) < set(wider):
+            assert value_of(wider) > value_of(scope) + 0.1
 
 
-def test_a_constant_dose_is_not_best(values: dict[tuple[str, ...], float]) -> None:
+def test_more_control_is_worth_more() -> None:
+    check_wider_scopes(SCOPES)
+
+
+@pytest.mark.soak
+def test_more_control_is_worth_more_at_every_level() -> None:
+    check_wider_scopes(EVERY)
+
+
+def test_a_constant_dose_is_not_best() -> None:
     """Not even under optimal control of the outer levels."""
     rules = {name: Constant(0.0) for name in WORLD.problem.names}
-    assert oracle_value(WORLD, ("batch", "recipe"), Legacy(WORLD.problem, rules)) < values[WORLD.problem.names] - 0.1
+    assert oracle_value(WORLD, ("batch", "recipe"), Legacy(WORLD.problem, rules)) < value_of(WORLD.problem.names) - 0.1
 
 
 def test_a_legacy_earns_its_true_value() -> None:

@@ -12,11 +12,12 @@ from aegis.policies import Mixture
 from aegis.problem import Policy, Scope
 from aegis.worlds import OraclePolicy, World, make_world, oracle_value, true_value
 
-EPISODES = {"unified": 400, "additive": 400, "linear": 1500, "clinic": 400}
+EPISODES = {"unified": 400, "additive": 400, "linear": 600, "clinic": 400}
 # Smaller grids keep the test quick; the laws of the contexts are those of the defaults.
 SMALLER: dict[str, dict[str, int]] = {name: {"outer_points": 3, "inner_points": 5} for name in ("unified", "additive")}
+# Integrating over the patients of the clinic takes long: two scopes of it are soak tests.
 SCOPES = [
-    (name, scope)
+    pytest.param(name, scope, marks=[pytest.mark.soak] if name == "clinic" and "plan" not in scope else [])
     for name in EPISODES
     for size in (0, 1, 2)
     for scope in itertools.combinations(make_world(name).problem.names, size)
@@ -46,7 +47,13 @@ def test_the_oracle_earns_what_it_says(name: str, scope: tuple[str, ...]) -> Non
 
 @pytest.mark.parametrize(
     ("name", "legacy"),
-    [(name, legacy) for name in EPISODES for legacy in make_world(name).offers() if legacy != "natural"],
+    [
+        # Integrating over patients takes long, and every rule of the clinic goes the same way.
+        pytest.param(name, legacy, marks=[pytest.mark.soak] if name == "clinic" and legacy != "softmax" else [])
+        for name in EPISODES
+        for legacy in make_world(name).offers()
+        if legacy != "natural"
+    ],
 )
 def test_legacies_earn_their_true_value(name: str, legacy: str) -> None:
     world = make_world(name, **SMALLER.get(name, {}))

@@ -49,7 +49,7 @@ class Fixed:
     st.lists(st.lists(st.sampled_from([0.0, 0.0, 1e-300, 0.1, 0.5, 3.0]), min_size=4, max_size=4).filter(sum), min_size=1),
     st.sampled_from([0.0, 1e-320, 0.3, 0.999, float(np.nextafter(1, 0))]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_an_action_of_probability_zero_is_never_picked(rows: list[list[float]], uniform: float) -> None:
     table = np.array(rows)
     picked = pick(table, np.full(len(rows), uniform))

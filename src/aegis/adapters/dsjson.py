@@ -43,7 +43,7 @@ class DsjsonSurvey:
 
     declared: DsjsonDeclaration
     kinds: dict[str, dict[str, None] | None] = field(default_factory=dict)
-    absent: dict[str, int] = field(default_factory=dict)
+    present: Counter[str] = field(default_factory=Counter)
     features: dict[str, None] = field(default_factory=dict)
     actions: dict[str, None] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
@@ -60,7 +60,13 @@ class DsjsonSurvey:
         """Add an event; LogError if it does not fit those before."""
         if event.unused and self.declared.skipped is None:
             raise _undeclared_skip(event)
-        self._add_id(event)
+        if event.event_id is not None:
+            if event.event_id in self.ids:
+                raise LogError(
+                    f"{event.where}, key 'EventId': '{event.event_id}' was there before ({self.ids[event.event_id]}); every "
+                    "decision has an id of its own: leave one of the two lines out"
+                )
+            self.ids[event.event_id] = event.where
         counts = self.counts
         counts += Counter(skipped=event.skipped, deferred=event.deferred, joined=event.joined)
         left_out = event.unused and self.declared.skipped == "left out"
@@ -84,20 +90,8 @@ class DsjsonSurvey:
             )
         self.featured = self.featured or any(flatten_features(action) for action in event.actions)
         self.features |= dict.fromkeys(event.shared)
-        for key in self.absent:
-            self.absent[key] += event.shared.get(key) is None
         for key, value in event.shared.items():
             self._add_feature(event, key, value)
-
-    def _add_id(self, event: DsjsonEvent) -> None:
-        if event.event_id is None:
-            return
-        if event.event_id in self.ids:
-            raise LogError(
-                f"{event.where}, key 'EventId': '{event.event_id}' was there before ({self.ids[event.event_id]}); every "
-                "decision has an id of its own: leave one of the two lines out"
-            )
-        self.ids[event.event_id] = event.where
 
     def _add_feature(self, event: DsjsonEvent, key: str, value: Any) -> None:
         if value is None or (
@@ -107,7 +101,7 @@ class DsjsonSurvey:
         text = isinstance(value, str | bool)
         if key not in self.kinds:
             self.kinds[key] = {} if text else None
-            self.absent[key] = self.counts["kept"] - 1
+        self.present[key] += 1
         known = self.kinds[key]
         if text != (known is not None):
             expected = "a number" if known is None else "a text"
@@ -173,14 +167,10 @@ class DsjsonSurvey:
         )
         where = self.observed.get(False) or self.observed.get(None)
         if len(self.observed) > 1:
-            fault = f"{where}, key 'o': this event has no outcome, others have"
-            if self.counts["joined"]:
-                name = next((name for name, place in self.ids.items() if place == where), None)
-                fault = (
-                    f"{where}: no line holds an outcome ('RewardValue') of this event, EventId {name!r}, nor has it one itself "
-                    f"('o'); {self.counts['joined']} events have an outcome in a line of its own"
-                )
-            raise LogError(f"{fault}. Its cost is then a default, {declare}")
+            raise LogError(
+                f"{where}, key 'o': this event has no outcome, others have (in 'o', or in a line with its EventId and a "
+                f"'RewardValue'). Its cost is then a default, {declare}"
+            )
         if True not in self.observed and (False in self.observed or self.costs == {0.0}):
             sign = "an empty 'o'" if False in self.observed else "the cost 0 and no 'o'"
             raise LogError(
@@ -223,10 +213,14 @@ class DsjsonSurvey:
             time=TIME if self.counts["Timestamp"] == self.counts["kept"] else None,
         )
 
+    def _absent(self, key: str) -> bool:
+        """Return whether some events do not have a feature."""
+        return self.present[key] < self.counts["kept"]
+
     def _values(self, key: str) -> list[str]:
         """Return the categories of a feature of texts."""
         known = self.kinds[key] or {}
-        return [*known, *([ABSENT_CATEGORY] if self.absent[key] and ABSENT_CATEGORY not in known else [])]
+        return [*known, *([ABSENT_CATEGORY] if self._absent(key) and ABSENT_CATEGORY not in known else [])]
 
     def notes(self) -> tuple[str, ...]:
         """Return what to know about the log."""
@@ -258,7 +252,7 @@ class DsjsonSurvey:
             "some events have no Timestamp: times were left out": 0 < counts["Timestamp"] < counts["kept"],
             f"shared features that never change were left out: {', '.join(constant)}": constant,
             "a number that an event does not have is 0, as in Vowpal Wabbit": any(
-                self.kinds[key] is None and self.absent[key] for key in self.contexts
+                self.kinds[key] is None and self._absent(key) for key in self.contexts
             ),
         }
         return tuple(note for note, applies in notes.items() if applies)
@@ -267,10 +261,7 @@ class DsjsonSurvey:
 def _undeclared_skip(event: DsjsonEvent) -> LogError:
     fault = "'_skipLearn': the event was marked not to be learned from, as when its action was never shown."
     if event.deferred:
-        fault = (
-            "'DeferredAction': the action was to wait for its activation ('ActionTaken'), and the file has none: it was not put "
-            "to use, and Vowpal Wabbit does not learn from it."
-        )
+        fault = "'DeferredAction': the action was to wait for its activation ('ActionTaken'), and the file has none."
     return LogError(
         f"{event.where}, key {fault} If that can depend on the action, leaving it out favours actions that are shown rarely: "
         "declare skipped 'missing' (it counts at its worst), or 'left out' if it has nothing to do with the action (--skipped)"
@@ -322,14 +313,13 @@ def _tables(survey: DsjsonSurvey, events: Iterator[DsjsonEvent]) -> Iterator[pa.
 
 def _schema(survey: DsjsonSurvey, problem: Problem) -> pa.Schema:
     level = problem.innermost
-    numbers = [name for name in survey.contexts if survey.kinds[name] is None]
-    texts = [name for name in survey.contexts if survey.kinds[name] is not None]
     kinds: dict[str, pa.DataType] = {EPISODE: pa.string() if survey.counts["EventId"] else pa.int64()}
     if problem.time is not None:
         kinds[TIME] = pa.timestamp("us")
     if problem.cluster is not None:
         kinds[CLUSTER] = pa.string()
-    kinds |= {name: pa.float64() for name in numbers} | {name: pa.string() for name in texts} | {ACTION: pa.string()}
+    kinds |= {name: pa.float64() if survey.kinds[name] is None else pa.string() for name in survey.contexts}
+    kinds[ACTION] = pa.string()
     kinds |= dict.fromkeys(level.available, pa.bool_())
     kinds |= dict.fromkeys(level.propensity.log_columns if level.propensity else (), pa.float64())
     return pa.schema({**kinds, REWARD: pa.float64()})

@@ -28,16 +28,26 @@ Flag = Annotated[bool, BeforeValidator(_unquote)]
 Text = Annotated[str, StringConstraints(min_length=1)] | None
 
 
-class _OutcomeLine(BaseModel):
-    """The keys of a line that holds an outcome, or an activation, alone. Descriptions say what is expected, for errors."""
+class DsjsonOutcome(BaseModel):
+    """A line with the outcome of a decision (`RewardValue`), or the activation of a deferred action (`ActionTaken`), alone.
+
+    where: file and line. Descriptions say what is expected, for errors.
+    """
 
     model_config = ConfigDict(strict=True)
 
+    where: str = ""
     event_id: Text = Field(None, alias="EventId", description=TEXT)
     activates: Flag | None = Field(None, alias="ActionTaken", description=FLAG)
+    reward: Any = Field(None, alias="RewardValue")
+
+    @property
+    def rewarded(self) -> bool:
+        """Whether it holds an outcome."""
+        return "reward" in self.model_fields_set
 
 
-class _DecisionLine(_OutcomeLine):
+class _DecisionLine(DsjsonOutcome):
     """The keys of a line that holds a decision; those that hang together are checked one by one."""
 
     time: Text = Field(None, alias="Timestamp", description=TEXT)
@@ -52,7 +62,7 @@ class _DecisionLine(_OutcomeLine):
     )
 
 
-Line = TypeVar("Line", bound=_OutcomeLine)
+Line = TypeVar("Line", bound=DsjsonOutcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,40 +98,13 @@ class DsjsonEvent:
         return self.skipped or self.deferred
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DsjsonOutcome:
-    """An outcome, or an activation, in a line of its own.
-
-    where: file and line. event_id: of its decision. reward: its `RewardValue`; rewarded: it has one. activates: its
-    `ActionTaken`, which puts a deferred action to use.
-    """
-
-    where: str
-    event_id: str | None
-    reward: Any
-    rewarded: bool
-    activates: bool
-
-
 def read_dsjson_outcomes(paths: Sequence[str | Path]) -> list[DsjsonOutcome]:
     """Return outcomes and activations in lines of their own, before or after the line of their decision."""
-    outcomes: list[DsjsonOutcome] = []
-    for where, line in _lines(paths):
-        if "RewardValue" not in line and "ActionTaken" not in line:
-            continue
-        content = _parse_line(line, where)
-        if _is_separate(content):
-            keys = _read_keys(_OutcomeLine, content, where)
-            outcomes.append(
-                DsjsonOutcome(
-                    where=where,
-                    event_id=keys.event_id,
-                    reward=content.get("RewardValue"),
-                    rewarded="RewardValue" in content,
-                    activates=bool(keys.activates),
-                )
-            )
-    return outcomes
+    # Looked for in the text first: most lines are decisions, and need not be parsed for this.
+    contents = (
+        (where, _parse_line(line, where)) for where, line in _lines(paths) if "RewardValue" in line or "ActionTaken" in line
+    )
+    return [_read_keys(DsjsonOutcome, content, where) for where, content in contents if _is_separate(content)]
 
 
 def read_dsjson_events(
@@ -178,7 +161,7 @@ def _parse_line(line: str, where: str) -> dict[str, Any]:
 def _read_keys(kind: type[Line], content: Mapping[str, Any], where: str) -> Line:
     """Return the keys of a line; LogError names the first that is not what is expected."""
     try:
-        return kind.model_validate(content)
+        return kind.model_validate({**content, "where": where})
     except ValidationError as error:
         key = str(error.errors()[0]["loc"][0])
         expected = next(field.description for field in kind.model_fields.values() if field.alias == key)
@@ -273,7 +256,7 @@ def _activated(content: Mapping[str, Any], keys: _DecisionLine, where: str) -> b
     """Say whether the line of a decision holds its activation as well."""
     joined = content.get("o")
     inside = [one for one in joined if isinstance(one, Mapping)] if isinstance(joined, list) else []
-    return bool(keys.activates) or any(_read_keys(_OutcomeLine, one, where).activates for one in inside)
+    return bool(keys.activates) or any(_read_keys(DsjsonOutcome, one, where).activates for one in inside)
 
 
 def _taken(content: Mapping[str, Any], count: int, where: str) -> int:

@@ -147,12 +147,7 @@ def ask_estimator(estimator: Any, method: str, inputs: Any, where: str) -> AnyAr
     try:
         return np.asarray(getattr(estimator, method)(inputs))
     except Exception as error:  # any error of another library
-        raise PolicyError(f"{where}: {estimator_name(estimator)}.{method} raised {type(error).__name__}: {error}") from error
-
-
-def estimator_name(estimator: Any) -> str:
-    """Return what messages call an estimator."""
-    return type(estimator).__name__
+        raise PolicyError(f"{where}: {type(estimator).__name__}.{method} raised {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,16 @@ A classifier gives probabilities of actions, a regressor predicts their rewards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from aegis.adapters.base import finite_numbers
-from aegis.adapters.estimator_data import EstimatorInputs, MakeFrame, ask_estimator, estimator_name, estimators_by_level
+from aegis.adapters.estimator_data import EstimatorInputs, MakeFrame, ask_estimator, estimators_by_level
 from aegis.errors import PolicyError, finite_number
 from aegis.policies import one_hot, open_actions, probability_taken, table_of, uniform_over
 from aegis.problem import Actions, AnyArray, Array, Batch, Bools, Policy, Problem, Rows, augmented_context
@@ -21,7 +22,6 @@ from aegis.problem import Actions, AnyArray, Array, Batch, Bools, Policy, Proble
 PREDICTION_BLOCK = 2**18  # rows that an estimator is asked for at once
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class RegressorRewards:
     """Regressors of the mean reward below a decision on what is known there and the action, by level; in logged units.
 
@@ -30,10 +30,6 @@ class RegressorRewards:
     fitted on other units.
     """
 
-    problem: Problem
-    estimators: Mapping[str, object]
-    inputs: Mapping[str, EstimatorInputs]
-
     def __init__(
         self,
         problem: Problem,
@@ -41,20 +37,14 @@ class RegressorRewards:
         features: Mapping[str, Sequence[str]] | None = None,
         frame: MakeFrame | None = None,
     ) -> None:
-        by_level = estimators_by_level(problem, estimators)
-        for level, estimator in by_level.items():
+        self.problem, self.estimators = problem, estimators_by_level(problem, estimators)
+        self.inputs: dict[str, EstimatorInputs] = {}
+        for level, estimator in self.estimators.items():
             if not callable(getattr(estimator, "predict", None)):
                 raise PolicyError(
-                    f"level '{level}': a {estimator_name(estimator)} has no method 'predict'; give a fitted regressor"
+                    f"level '{level}': a {type(estimator).__name__} has no method 'predict'; give a fitted regressor"
                 )
-        named = features or {}
-        inputs = {
-            level: EstimatorInputs.of(problem, level, named.get(level), frame, True, estimator)
-            for level, estimator in by_level.items()
-        }
-        object.__setattr__(self, "problem", problem)
-        object.__setattr__(self, "estimators", by_level)
-        object.__setattr__(self, "inputs", inputs)
+            self.inputs[level] = EstimatorInputs.of(problem, level, (features or {}).get(level), frame, True, estimator)
 
     def predict(self, level: str, batch: Batch) -> Array:
         """Return the predicted mean reward below each decision for every action, `[n, A]`, in logged units."""
@@ -83,12 +73,8 @@ class RegressorRewards:
 ESTIMATOR_STEPS = 2.0**32  # last digits of a matrix product depend on how many rows are asked for at once: they are not kept
 
 
-class Chooser(Protocol):
-    """What chooses at a level."""
-
-    def chances(self, level: str, batch: Batch, mask: Bools) -> Array:
-        """Return weights `[n, A]`, not negative, 0 where the mask is false; rows need not sum to one."""
-        ...
+# From level, batch and mask of open actions to weights `[n, A]`, not negative, 0 where closed; rows need not sum to one.
+Chooser = Callable[[str, Batch, Bools], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +110,7 @@ class EstimatorPolicy:
             return self._legacy(level).full(level, batch)
         table = table_of(batch, level)
         mask = open_actions(table.available, len(table), self.problem.level(level).actions.count, f"level '{level}'")
-        weights = self.choosers[level].chances(level, batch, mask)
+        weights = self.choosers[level](level, batch, mask)
         total = weights.sum(axis=1, keepdims=True)
         stuck = total[:, 0] <= 0
         if stuck.any() and self.explore == 0:
@@ -173,8 +159,8 @@ def classifier_policy(
     finite_number("'temperature'", temperature, 1e-6)
     named = features or {}
     choosers = {
-        level: _Classifier(
-            problem=problem,
+        level: partial(
+            _classifier_weights,
             estimator=estimator,
             inputs=EstimatorInputs.of(problem, level, named.get(level), frame, False, estimator),
             places=_class_actions(estimator, problem.level(level).actions, level, allow_missing),
@@ -206,58 +192,52 @@ def regressor_policy(
     sign = 1.0 if problem.reward.goal == "maximise" else -1.0
     return EstimatorPolicy(
         problem=problem,
-        choosers={level: _Regressor(rewards, sign, temperature) for level in rewards.estimators},
+        choosers=dict.fromkeys(rewards.estimators, partial(_regressor_weights, rewards, sign, temperature)),
         explore=explore,
         legacy=legacy,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Classifier:
-    """A classifier; places `[C]`: which action each class is."""
+def _classifier_weights(
+    level: str,
+    batch: Batch,
+    mask: Bools,
+    *,
+    estimator: Any,
+    inputs: EstimatorInputs,
+    places: npt.NDArray[np.int64],
+    power: float,
+    greedy: bool,
+) -> Array:
+    """Return the weights of the actions by a classifier; places `[C]`: which action each class is."""
+    if not len(mask):
+        return np.zeros(mask.shape)
+    where = f"level '{level}'"
+    values = inputs.values(augmented_context(inputs.problem, batch, level), len(mask))
+    answer = ask_estimator(estimator, "predict_proba", values, where)
+    by_class = finite_numbers(answer, (len(mask), places.size), f"{where}, probabilities of the classes", error=PolicyError)
+    if (by_class < 0).any():
+        raise PolicyError(f"{where}, row {int(np.argmax((by_class < 0).any(axis=1)))}: a probability is below 0")
+    chances = np.zeros(mask.shape)
+    chances[:, places] = by_class
+    chances = np.where(mask, chances, 0.0)
+    best = chances.max(axis=1, keepdims=True)
+    if greedy:
+        return one_hot(np.argmax(chances, axis=1), mask.shape[1]) * (best > 0)
+    # Divided by the largest first: a power of small numbers would vanish.
+    raised: Array = np.where(best > 0, chances / np.where(best > 0, best, 1.0), 0.0) ** power
+    return raised
 
-    problem: Problem
-    estimator: Any
-    inputs: EstimatorInputs
-    places: npt.NDArray[np.int64]
-    power: float
-    greedy: bool
 
-    def chances(self, level: str, batch: Batch, mask: Bools) -> Array:
-        where = f"level '{level}'"
-        inputs = self.inputs.values(augmented_context(self.problem, batch, level), len(mask))
-        if not len(mask):
-            return np.zeros(mask.shape)
-        answer = ask_estimator(self.estimator, "predict_proba", inputs, where)
-        place = f"{where}, probabilities of the classes"
-        by_class = finite_numbers(answer, (len(mask), self.places.size), place, error=PolicyError)
-        if (by_class < 0).any():
-            raise PolicyError(f"{where}, row {int(np.argmax((by_class < 0).any(axis=1)))}: a probability is below 0")
-        chances = np.zeros(mask.shape)
-        chances[:, self.places] = by_class
-        chances = np.where(mask, chances, 0.0)
-        best = chances.max(axis=1, keepdims=True)
-        if self.greedy:
-            return one_hot(np.argmax(chances, axis=1), mask.shape[1]) * (best > 0)
-        # Divided by the largest first: a power of small numbers would vanish.
-        raised: Array = np.where(best > 0, chances / np.where(best > 0, best, 1.0), 0.0) ** self.power
-        return raised
-
-
-@dataclass(frozen=True, slots=True)
-class _Regressor:
-    """Predicted rewards; the best, or a softmax."""
-
-    rewards: RegressorRewards
-    sign: float
-    temperature: float | None
-
-    def chances(self, level: str, batch: Batch, mask: Bools) -> Array:
-        values = np.where(mask, self.sign * self.rewards.predict(level, batch), -np.inf)
-        if self.temperature is None:
-            return one_hot(np.argmax(values, axis=1), mask.shape[1])
-        softmax: Array = np.exp((values - values.max(axis=1, keepdims=True)) / self.temperature)
-        return softmax
+def _regressor_weights(
+    rewards: RegressorRewards, sign: float, temperature: float | None, level: str, batch: Batch, mask: Bools
+) -> Array:
+    """Return the weights of the actions by predicted rewards: the best, or a softmax."""
+    values = np.where(mask, sign * rewards.predict(level, batch), -np.inf)
+    if temperature is None:
+        return one_hot(np.argmax(values, axis=1), mask.shape[1])
+    softmax: Array = np.exp((values - values.max(axis=1, keepdims=True)) / temperature)
+    return softmax
 
 
 def _class_actions(estimator: Any, actions: Actions, level: str, allow_missing: bool) -> npt.NDArray[np.int64]:
@@ -265,14 +245,14 @@ def _class_actions(estimator: Any, actions: Actions, level: str, allow_missing: 
     where = f"level '{level}'"
     if not callable(getattr(estimator, "predict_proba", None)):
         raise PolicyError(
-            f"{where}: a {estimator_name(estimator)} has no method 'predict_proba'; give a classifier that gives probabilities "
+            f"{where}: a {type(estimator).__name__} has no method 'predict_proba'; give a classifier that gives probabilities "
             "(for an SVC: CalibratedClassifierCV around it), or a regressor to regressor_policy"
         )
     classes = getattr(estimator, "classes_", None)
     if classes is None:
-        raise PolicyError(f"{where}: the {estimator_name(estimator)} has no 'classes_': it is not fitted yet")
+        raise PolicyError(f"{where}: the {type(estimator).__name__} has no 'classes_': it is not fitted yet")
     if any(np.ndim(value) for value in classes):
-        raise PolicyError(f"{where}: the {estimator_name(estimator)} has several outputs; give one estimator for each level")
+        raise PolicyError(f"{where}: the {type(estimator).__name__} has several outputs; give one estimator for each level")
     listed_classes = np.asarray(classes).tolist()
     known = {_comparison_key(value, actions.numeric): place for place, value in enumerate(actions.values)}
     keys = [_comparison_key(value, actions.numeric) for value in listed_classes]

@@ -7,7 +7,7 @@ import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from aegis.errors import InputError, LogError
 from aegis.files import json_digest, write_text
@@ -18,20 +18,7 @@ ESTIMATES = ("estimate", "value_estimate", "legacy_value", "incumbent_value", "e
 MOST = 500  # characters of a parameter
 
 
-class LoggedCertificate(Protocol):
-    """What is logged: a certificate."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        ...
-
-
-def log_certificate(
-    certificate: LoggedCertificate | Mapping[str, Any],
-    report: str | Path | None = None,
-    tracking: Any = None,
-    folder: str = "aegis",
-) -> None:
+def log_certificate(certificate: Any, report: str | Path | None = None, tracking: Any = None, folder: str = "aegis") -> None:
     """Log a certificate, or one that was loaded, into the active MLflow run, which is started if there is none.
 
     Tags: verdict, sentence, seal. Parameters: candidate, scope, delta, method, digest of the data. Metrics by scope: certified

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from aegis.adapters.base import ConvertedLog, finite_numbers
-from aegis.errors import LogError, PolicyError, SettingError
+from aegis.errors import LogError, SettingError, whole_number
 from aegis.files import atomic_write
-from aegis.policies import path_full
+from aegis.policies import path_full, refuse_undecided
 from aegis.problem import Actions, AnyArray, Array, Batch, Level, Policy, Problem, Propensity, Reward, Variable
 
 NEEDED_KEYS = ("n_rounds", "n_actions", "action", "reward", "pscore")
@@ -23,7 +24,7 @@ PSCORE = "pscore"
 PROPENSITY_TOLERANCE = 1e-6
 
 
-def read_sizes(feedback: Mapping[str, Any]) -> tuple[int, int]:
+def _read_sizes(feedback: Mapping[str, Any]) -> tuple[int, int]:
     """Return the numbers of rounds and actions."""
     missing = [key for key in NEEDED_KEYS if feedback.get(key) is None]
     if missing:
@@ -31,61 +32,59 @@ def read_sizes(feedback: Mapping[str, Any]) -> tuple[int, int]:
             f"the feedback dictionary has no '{missing[0]}'; it needs {', '.join(NEEDED_KEYS)} (a log without 'pscore' has no "
             "propensities: nothing can be certified from it)"
         )
-    rounds, count = (feedback[key] for key in ("n_rounds", "n_actions"))
-    if not all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in (rounds, count)):
-        raise LogError(f"'n_rounds' and 'n_actions' are whole numbers, found {rounds!r} and {count!r}")
-    if rounds < 1 or count < 2:
-        raise LogError(f"a log has one round or more and two actions or more, found {rounds} and {count}")
-    return int(rounds), int(count)
+    return (
+        whole_number("key 'n_rounds'", feedback["n_rounds"], 1, error=LogError),
+        whole_number("key 'n_actions'", feedback["n_actions"], 2, error=LogError),
+    )
 
 
-def read_numbers(feedback: Mapping[str, Any], key: str, shape: tuple[int, ...]) -> Array:
+def _read_numbers(feedback: Mapping[str, Any], key: str, shape: tuple[int, ...]) -> Array:
     """Return a key as finite numbers of a shape."""
     return finite_numbers(feedback[key], shape, f"key '{key}'", "round")
 
 
-def read_integers(feedback: Mapping[str, Any], key: str, rounds: int, below: int | None = None) -> npt.NDArray[np.int64]:
+def _read_integers(feedback: Mapping[str, Any], key: str, rounds: int, below: float) -> npt.NDArray[np.int64]:
     """Return a key as whole numbers from 0 `[n]`, all below a limit."""
-    numbers = read_numbers(feedback, key, (rounds,))
-    wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= (np.inf if below is None else below))
-    limit = "" if below is None else f", below {below}"
-    _refuse_round(wrong, key, lambda row: f"found {numbers[row]:g}; expected a whole number from 0{limit}")
+    numbers = _read_numbers(feedback, key, (rounds,))
+    wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= below)
+    _refuse_round(wrong, key, lambda row: f"found {numbers[row]:g}; expected a whole number from 0, below {below}")
     return numbers.astype(np.int64)
 
 
-def read_feedback_context(feedback: Mapping[str, Any], rounds: int) -> Array:
+def _read_context(feedback: Mapping[str, Any], rounds: int) -> Array:
     """Return the contexts `[n, d]`."""
     if feedback.get("context") is None:
         return np.zeros((rounds, 0))
     shape = np.shape(feedback["context"])
-    return read_numbers(feedback, "context", (rounds, shape[1] if len(shape) == 2 else 0))
+    return _read_numbers(feedback, "context", (rounds, shape[1] if len(shape) == 2 else 0))
 
 
-def read_positions(feedback: Mapping[str, Any], rounds: int) -> tuple[npt.NDArray[np.int64], int]:
+def _read_positions(feedback: Mapping[str, Any], rounds: int) -> tuple[npt.NDArray[np.int64], int]:
     """Return the position of every round, and how many there are."""
     if feedback.get("position") is None:
         return np.zeros(rounds, dtype=np.int64), 1
-    positions = read_integers(feedback, "position", rounds)
+    positions = _read_integers(feedback, "position", rounds, math.inf)
     by_position = feedback.get("pi_b")
     wide = np.shape(by_position)[2] if by_position is not None and np.ndim(by_position) == 3 else 1
     return positions, max(int(positions.max()) + 1, wide)
 
 
-def read_propensity(
+def _read_propensity(
     feedback: Mapping[str, Any], rounds: int, count: int, action: AnyArray, position: AnyArray
 ) -> tuple[Propensity, dict[str, Array]]:
     """Return how propensities are declared, and their columns."""
-    taken = read_numbers(feedback, "pscore", (rounds,))
+    taken = _read_numbers(feedback, "pscore", (rounds,))
     expected = "the action taken had a probability above 0, at most 1"
     _refuse_round(~((taken > 0) & (taken <= 1)), "pscore", lambda row: f"found {taken[row]:g}; {expected}")
     if feedback.get("pi_b") is None:
         return Propensity(column=PSCORE), {PSCORE: taken}
     shape = np.shape(feedback["pi_b"])
-    by_position = read_numbers(feedback, "pi_b", (rounds, count, shape[2] if len(shape) == 3 else 1))
-    if by_position.shape[2] > 1 and feedback.get("position") is None:
-        raise LogError(f"key 'pi_b': has {by_position.shape[2]} positions, but there is no 'position' that tells a round's own")
-    if position.max() >= by_position.shape[2]:
-        raise LogError(f"key 'pi_b': has {by_position.shape[2]} positions, but 'position' goes up to {int(position.max())}")
+    by_position = _read_numbers(feedback, "pi_b", (rounds, count, shape[2] if len(shape) == 3 else 1))
+    wide, last = by_position.shape[2], int(position.max())
+    if last >= wide or (wide > 1 and feedback.get("position") is None):
+        raise LogError(
+            f"key 'pi_b': has {wide} positions, and 'position', which tells a round's own, goes up to {last} or is missing"
+        )
     full = by_position[np.arange(rounds), :, position]
     wrong = (np.abs(full.sum(axis=1) - 1) > PROPENSITY_TOLERANCE) | (full < 0).any(axis=1)
     _refuse_round(wrong, "pi_b", lambda row: f"{full[row].tolist()} is no distribution (sum {full[row].sum():.6g})")
@@ -120,24 +119,24 @@ def from_feedback(
     one page; without it every round is a unit of its own. Contexts are called x0, x1, ...; positions, if there are several, are
     a context.
     """
-    rounds, count = read_sizes(feedback)
+    rounds, count = _read_sizes(feedback)
     columns: dict[str, Any] = {ROUND: np.arange(rounds)}
     context: list[Variable] = []
-    matrix = read_feedback_context(feedback, rounds)
+    matrix = _read_context(feedback, rounds)
     for place in range(matrix.shape[1]):
         columns[f"x{place}"] = matrix[:, place]
         context.append(Variable(f"x{place}"))
-    position, places = read_positions(feedback, rounds)
+    position, places = _read_positions(feedback, rounds)
     if places > 1:
         columns[POSITION] = position
         context.append(Variable(POSITION, "categorical", values=tuple(range(places))))
-    action = read_integers(feedback, "action", rounds, count)
+    action = _read_integers(feedback, "action", rounds, count)
     # Labels, not numbers: that item 7 is more than item 3 means nothing.
     labels = tuple(str(place) for place in range(count))
     columns[ACTION] = np.array(labels)[action]
-    propensity, chances = read_propensity(feedback, rounds, count, action, position)
+    propensity, chances = _read_propensity(feedback, rounds, count, action, position)
     columns |= chances
-    columns[REWARD] = read_numbers(feedback, "reward", (rounds,))
+    columns[REWARD] = _read_numbers(feedback, "reward", (rounds,))
     if cluster is not None:
         if np.shape(cluster) != (rounds,):
             raise LogError(f"'cluster' names the unit of each of {rounds} rounds, found the shape {list(np.shape(cluster))}")
@@ -246,8 +245,7 @@ def _check_flat(batch: Batch, level: Level, table: Any) -> None:
         raise LogError(
             f"level '{level.name}': some actions are not available in some rounds, which a feedback dictionary cannot say"
         )
-    if (table.action < 0).any():
-        raise PolicyError(f"level '{level.name}': some actions have not been taken yet")
+    refuse_undecided(level.name, table)
 
 
 def _encode_context(variable: Variable, values: AnyArray) -> Array:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aegis.agents.model_fit import FittedModels
-from aegis.errors import PolicyError, SettingError, check_choice
+from aegis.errors import PolicyError, SettingError, check_choice, finite_number, whole_number
 from aegis.planning import Greedy, Integration, Planned, Rule, Thompson, plan_policy
 from aegis.policies import Capped, Floored, Hybrid, Legacy, Logged, StatedIncumbent, Uniform, check_cap
 from aegis.problem import Policy, Problem, Scope
@@ -57,13 +57,8 @@ class CandidateSettings:
     def __post_init__(self) -> None:
         check_choice(self.kind, CANDIDATES, "kind of candidate")
         check_cap(self.cap)
-        if isinstance(self.particles, bool) or not isinstance(self.particles, int) or self.particles < 1:
-            raise SettingError(f"a candidate has one or more particles, found {self.particles!r}")
-        if isinstance(self.step, bool) or not isinstance(self.step, int | float) or not 0 < self.step <= 1:
-            raise SettingError(
-                "a step is the share of decisions that a stepped candidate takes over, above 0 and at most 1, found "
-                f"{self.step!r}"
-            )
+        whole_number("the number of particles of a candidate", self.particles)
+        finite_number("the step (the share of decisions that a stepped candidate takes over)", self.step, above=0.0, high=1.0)
 
 
 def check_carry_over(problem: Problem, scope: Scope, settings: CandidateSettings) -> None:

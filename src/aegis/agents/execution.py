@@ -29,7 +29,7 @@ from aegis.agents.run_checkpoint import (
     part_path,
     save_checkpoint,
 )
-from aegis.errors import SettingError
+from aegis.errors import SettingError, whole_number
 from aegis.files import folder_lock, json_digest, write_text
 from aegis.logs import Source, log_digest, to_table, write_log
 from aegis.mechanisms import StackedBelief
@@ -66,7 +66,7 @@ def run(online: Online, episodes: int, progress: Progress | None = None) -> RunR
     SettingError
         If `episodes` is not a whole number from 1.
     """
-    last = whole_number("episodes", episodes)
+    last = whole_number("'episodes'", episodes)
     return _advance(online, RunResult.start(online.prior()), last, progress)
 
 
@@ -110,7 +110,7 @@ def run_to(
     InputError
         If files of the run are damaged or missing.
     """
-    place, last, step = Path(folder), whole_number("episodes", episodes), whole_number("chunk", chunk)
+    place, last, step = Path(folder), whole_number("'episodes'", episodes), whole_number("'chunk'", chunk)
     logged = online.plant.problem if problem is None else problem
     wanted = _settings(online, last, settings, step, logged)
     prior = online.prior()
@@ -146,27 +146,20 @@ def _continue_run(
     while state.done < last:
         first = state.done - state.done % chunk
         stop = min(first + chunk, last)
-        beginning = _read_part_start(part_path(place, first), state.done - first, logged)
+        kept = state.done - first  # a part that was saved unfinished may hold more than the checkpoint knows of
+        before = [Source([part_path(place, first)], logged).read().take_episodes(np.arange(kept))] if kept else []
         batches: list[Batch] = []
         while state.done < stop:
             state = _advance(online, state, min(state.done - state.done % PART_MARK + PART_MARK, stop), progress, batches)
             if state.done == stop or time.monotonic() - saved >= save_after:
-                write_log(_join_part(beginning, concat(batches), logged), logged, part_path(place, first))
+                new = concat(batches)
+                part = concat([*before, Source(to_table(new, logged), logged).read()]) if before else new  # as it would be read
+                write_log(part, logged, part_path(place, first))
                 save_checkpoint(place, state)
                 saved = time.monotonic()
     parts = [part_path(place, first) for first in range(0, last, chunk)]
     write_log(Source(parts, logged).batches(), logged, place / LOG_FILE)
     return state
-
-
-def _read_part_start(path: Path, episodes: int, logged: Problem) -> Batch | None:
-    """Return the first episodes of a part that was saved unfinished; it may hold more than the checkpoint knows of."""
-    return None if episodes == 0 else Source([path], logged).read().take_episodes(np.arange(episodes))
-
-
-def _join_part(beginning: Batch | None, new: Batch, logged: Problem) -> Batch:
-    """Return a part: what was kept of it, as it was read, and the new episodes as they would be read."""
-    return new if beginning is None else concat([beginning, Source(to_table(new, logged), logged).read()])
 
 
 def _advance(
@@ -192,7 +185,7 @@ def _settings(online: Online, episodes: int, settings: dict[str, Any], chunk: in
         "agent": asdict(online.agent),
         "integration": asdict(online.agent.integration or default_integration(online.plant.problem)),
         "scope": sorted(online.scope),
-        "seed": whole_number("seed", online.seed, 0),
+        "seed": whole_number("'seed'", online.seed, 0),
         "streams": STREAMS,
         "episodes": episodes,
         "chunk": chunk,
@@ -208,13 +201,6 @@ def _settings(online: Online, episodes: int, settings: dict[str, Any], chunk: in
     except (TypeError, ValueError) as error:
         raise SettingError(f"the settings of a run are plain data (numbers, texts, lists, mappings): {error}") from error
     return plain
-
-
-def whole_number(name: str, value: object, least: int = 1) -> int:
-    """Return a setting as an int; raise SettingError unless it is a whole number from `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise SettingError(f"'{name}' is a whole number from {least}, found {value!r}")
-    return int(value)
 
 
 @runtime_checkable
@@ -235,7 +221,7 @@ def run_in_lockstep(onlines: Sequence[Online], episodes: int) -> list[RunResult]
     They are run in lockstep if the plant can (`ManySeeds`) and the mechanisms are regressions, otherwise one after the other.
     Raises SettingError if the runs differ in anything else.
     """
-    last = whole_number("episodes", episodes)
+    last = whole_number("'episodes'", episodes)
     _check_lockstep(onlines)
     beliefs = StackedBelief.of([online.prior() for online in onlines])
     if beliefs is None or not isinstance(onlines[0].plant, ManySeeds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -110,38 +111,25 @@ def learn(
     fitted = fit_mechanisms(source, placed, controlled, models, report)
     policy = make_candidate(problem, fitted, controlled, chosen)
     judged = _first_episodes(source, placed)
-    value = plug_in_value(problem, fitted, policy, controlled, chosen, judged)
+    level = next(name for name in problem.names if name in controlled)
+    values = _model_values(problem, fitted, controlled, chosen, level, judged)
+    value = plug_in_value(policy, level, values, judged)
     record = _record(source, placed, fitted, controlled, chosen, value, len(judged))
     record["warnings"] += warnings
-    record["incumbent_plug_in_value"] = _incumbent_value(problem, fitted, controlled, chosen, judged)
+    record["incumbent_plug_in_value"] = None
+    with contextlib.suppress(PolicyError):  # it is not stated for some of these decisions
+        if level in stated_levels(problem):
+            record["incumbent_plug_in_value"] = plug_in_value(StatedIncumbent(problem), level, values, judged)
     return Learned(policy, controlled, placed, fitted, value, record)
 
 
-def plug_in_value(
-    problem: Problem, fitted: FittedModels, policy: Policy, scope: Scope, settings: CandidateSettings, batch: Batch
-) -> float:
-    """Return what the fitted model expects the candidate to earn in the logged contexts of the outermost level it controls.
+def plug_in_value(policy: Policy, level: str, values: Array, batch: Batch) -> float:
+    """Return what a policy earns in the logged contexts of a level if its actions are worth `values` `[n, A]`.
 
-    By the recursion under the posterior mean where that level is planned; else by its reward model, which supposes that the
-    legacy goes on below. An optimistic figure: the model that chose the actions also judges them.
+    An optimistic figure of a candidate: the model that chose the actions also judges them.
     """
-    level = next(name for name in problem.names if name in scope)
     chances = path_full(policy, level, batch)
-    values = _model_values(problem, fitted, scope, settings, level, batch)
     return float(np.nanmean(observed_episode_means(batch, level, np.einsum("na,na->n", chances, values))))
-
-
-def _incumbent_value(
-    problem: Problem, fitted: FittedModels, scope: Scope, settings: CandidateSettings, batch: Batch
-) -> float | None:
-    """Return what the fitted model expects the incumbent to earn in the same contexts; None if it is not stated there."""
-    level = next(name for name in problem.names if name in scope)
-    if level not in stated_levels(problem):
-        return None
-    try:
-        return plug_in_value(problem, fitted, StatedIncumbent(problem), scope, settings, batch)
-    except PolicyError:
-        return None
 
 
 def _placed(source: Source, split: Split | float | None) -> tuple[Split, list[str]]:
@@ -191,7 +179,11 @@ def _check_log(source: Source, split: Split, scope: Scope, settings: CandidateSe
 def _model_values(
     problem: Problem, fitted: FittedModels, scope: Scope, settings: CandidateSettings, level: str, batch: Batch
 ) -> Array:
-    """Return the expected reward of every action at a level, `[n, A]`, in logged units."""
+    """Return the expected reward of every action at a level, `[n, A]`, in logged units.
+
+    By the recursion under the posterior mean where that level is planned; else by its reward model, which supposes that the
+    legacy goes on below.
+    """
     inner = plannable_levels(problem, scope)
     if settings.kind == "capped" or level not in inner:
         return fitted.rewards.predict(level, batch)

@@ -117,12 +117,11 @@ def fit_mechanisms(
     complete row.
     """
     problem, placed = source.problem, source.with_cut(split)
-    prior = _PriorSide(source, placed, report)
     sample = EpisodeSample()
-    scalings = fit_scalings(problem, sample.watch(prior.batches("scaling")))
+    scalings = fit_scalings(problem, sample.watch(_prior_batches(source, placed, "scaling", report)))
     if problem.reward.column not in scalings:
         raise LogError(
-            f"no reward was observed in the {prior.episodes} episodes of the prior side (column '{problem.reward.column}'); "
+            f"no reward was observed in the {sample.count} episodes of the prior side (column '{problem.reward.column}'); "
             "nothing can be learned without rewards"
         )
     compared = [
@@ -131,10 +130,14 @@ def fit_mechanisms(
     ]
     if models is None:
         compared.append(_tuned_candidate(problem, scope, scalings, sample.batch()))
-    totals = _Totals()
-    for batch in prior.batches("fitting"):
+    decisions, missing, total, rewarded = 0, 0, 0.0, 0
+    for batch in _prior_batches(source, placed, "fitting", report):
         compared = [model.update(batch) for model in compared]
-        totals.add(batch)
+        below = subtree_means(batch)
+        innermost = below[problem.innermost.name]
+        means = observed_episode_means(batch, problem.names[0], below[problem.names[0]])
+        decisions, missing = decisions + innermost.size, missing + int(np.isnan(innermost).sum())
+        total, rewarded = total + float(means[np.isfinite(means)].sum()), rewarded + int(np.isfinite(means).sum())
     _check_seen(compared[0].belief)
     belief, chosen = select_models([model.belief for model in compared], [model.owed for model in compared])
     rewards, chosen_rewards = LevelRewards.likeliest(
@@ -146,10 +149,10 @@ def fit_mechanisms(
         rewards,
         {name: compared[index].name for name, index in chosen.items() if name in problem.mechanisms(scope)},
         {name: compared[index].name for name, index in chosen_rewards.items()},
-        prior.episodes,
-        totals.decisions,
-        totals.missing,
-        totals.reward / max(totals.rewarded, 1),
+        sample.count,
+        decisions,
+        missing,
+        total / max(rewarded, 1),
     )
 
 
@@ -172,8 +175,8 @@ class _ModelCandidate:
 
 def _tuned_candidate(problem: Problem, scope: Scope, scalings: Mapping[str, Scaling], sample: Batch) -> _ModelCandidate:
     """Return the model whose length-scales suit a sample of the prior side best."""
-    settings = tune(problem, [sample], TUNABLE, scope, scalings)
-    rewards, tuned = tune_rewards(problem, [sample], TUNABLE, scalings)
+    settings = tune(problem, sample, TUNABLE, scope, scalings)
+    rewards, tuned = tune_rewards(problem, sample, TUNABLE, scalings)
     belief = build_belief(problem, settings, scope, scalings)
     return _ModelCandidate(TUNED, belief, rewards, _search_charges(settings.tuned), _search_charges(tuned))
 
@@ -183,45 +186,13 @@ def _search_charges(tuned: Mapping[str, Tuned]) -> dict[str, float]:
     return {name: math.inf if model.linear else model.charge for name, model in tuned.items()}
 
 
-@dataclass(slots=True)
-class _PriorSide:
-    """The prior side, streamed as often as needed."""
-
-    source: Source
-    split: Split
-    report: FitProgress | None
-    episodes: int = 0
-
-    def batches(self, stage: str) -> Iterator[Batch]:
-        self.episodes = 0
-        for batch in self.source.batches(side="prior", split=self.split):
-            self.episodes += len(batch)
-            yield batch
-            if self.report is not None:
-                self.report(stage, self.episodes)
-
-
-@dataclass(slots=True)
-class _Totals:
-    decisions: int = 0
-    missing: int = 0
-    reward: float = 0.0
-    rewarded: int = 0
-
-    def add(self, batch: Batch) -> None:
-        means = observed_episode_rewards(batch)
-        known = np.isfinite(means)
-        self.reward += float(means[known].sum())
-        self.rewarded += int(known.sum())
-        rewards = subtree_means(batch)[list(batch.levels)[-1]]
-        self.decisions += rewards.size
-        self.missing += int(np.isnan(rewards).sum())
-
-
-def observed_episode_rewards(batch: Batch) -> Array:
-    """Return the nested mean of the observed rewards of each episode, `[E]`; nan where none was observed."""
-    outermost = next(iter(batch.levels))
-    return observed_episode_means(batch, outermost, subtree_means(batch)[outermost])
+def _prior_batches(source: Source, split: Split, stage: str, report: FitProgress | None) -> Iterator[Batch]:
+    episodes = 0
+    for batch in source.batches(side="prior", split=split):
+        yield batch
+        episodes += len(batch)
+        if report is not None:
+            report(stage, episodes)
 
 
 def observed_episode_means(batch: Batch, level: str, values: Array) -> Array:
@@ -244,7 +215,7 @@ def _affordable(problem: Problem, scope: Scope, models: Mapping[str, ModelSettin
 def _check_seen(belief: Belief) -> None:
     """Raise LogError if a mechanism saw no row in which its target and all its parents are known."""
     for name, state in belief.states.items():
-        if np.array_equal(state.arrays()["shape"], belief.prior[name].arrays()["shape"]):
+        if np.array_equal(state.shape, belief.prior[name].shape):
             parents = ", ".join(belief.mechanisms[name].parents) or "nothing"
             raise LogError(
                 f"'{name}' cannot be learned from {parents}: no row of the prior side has all of them; fill them in, or take the "

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numpy.random.bit_generator import ISeedSequence
 
 from aegis.agents.agent import Agent
-from aegis.errors import SettingError
+from aegis.errors import SettingError, whole_number
 from aegis.mechanisms import Belief, Scaling, build_belief, fit_scalings
 from aegis.planning import COMMITS, Choice, Planned, Rule, plan_policy
 from aegis.problem import Batch, Plant, Policy, Scope
@@ -31,8 +31,7 @@ STREAMS = "jumps of one stream"  # recorded with a run: other random numbers wou
 
 def episode_stream(seed: int, name: str, part: str, episode: int) -> np.random.Generator:
     """Return the generator of one episode under `stream(seed, name, part)`: as far from its start as `episode` jumps."""
-    if isinstance(episode, bool) or not isinstance(episode, int | np.integer) or not 0 <= episode < MOST_EPISODES:
-        raise SettingError(f"episodes are counted from 0, found {episode!r}")
+    whole_number("the number of an episode", episode, 0, MOST_EPISODES - 1)
     bits = np.random.PCG64(_start(seed, name, part))  # type: ignore[arg-type]  # any ISeedSequence will do
     bits.advance(int(episode) * JUMP)
     return np.random.Generator(bits)

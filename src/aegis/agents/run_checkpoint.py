@@ -154,7 +154,7 @@ def is_finished(place: Path) -> bool:
 
     Raises InputError if they are not what the run wrote: the summary holds the digest of the log.
     """
-    if not _ended(place):
+    if not ((place / LOG_FILE).exists() and (place / SUMMARY_FILE).exists()):
         return False
     try:
         digest = json.loads((place / SUMMARY_FILE).read_text(encoding="utf-8"))["log_digest"]
@@ -165,10 +165,6 @@ def is_finished(place: Path) -> bool:
     if log_digest([place / LOG_FILE]) != digest:
         raise InputError(f"{place / LOG_FILE} is not the log that this run wrote; restore it, or remove the folder and run again")
     return True
-
-
-def _ended(place: Path) -> bool:
-    return (place / LOG_FILE).exists() and (place / SUMMARY_FILE).exists()
 
 
 def part_path(place: Path, first: int) -> Path:

@@ -94,10 +94,8 @@ def load_candidate(reference: str, problem: Problem, scope: Iterable[str] | None
     PolicyError
         If the reference names nothing, or a policy that does not fit the problem.
     """
-    if reference.startswith(COLUMNS_PREFIX):
+    if reference.startswith((COLUMNS_PREFIX, FULL_COLUMNS_PREFIX)):
         return _columns_candidate(reference, problem, scope)
-    if reference.startswith(FULL_COLUMNS_PREFIX):
-        return _full_columns_candidate(reference, problem, scope)
     if Path(reference).is_dir():
         return _folder_candidate(reference, problem)
     if ":" in reference:
@@ -119,46 +117,32 @@ def candidate_files(references: Iterable[str]) -> list[Path]:
 
 def _columns_candidate(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
     from aegis.certificate import Candidate
-    from aegis.policies import TargetColumns
+    from aegis.policies import FullColumns, TargetColumns, policy_columns
 
-    columns = _column_names(reference, COLUMNS_PREFIX)
-    chosen = problem.scope(scope)
-    levels = [name for name in problem.names if name in chosen]
-    if len(columns) == len(problem.names):
-        levels = list(problem.names)
-    if len(columns) != len(levels):
-        raise PolicyError(
-            f"'{reference}' names {len(columns)} columns for {len(levels)} levels ({', '.join(levels)}); name one for each level "
-            "of the scope, outermost first, or choose the scope with --scope"
-        )
-    policy = TargetColumns(problem, dict(zip(levels, columns, strict=True)))
-    return Candidate(policy=policy, name=reference, reference=reference, columns=tuple(dict.fromkeys(columns)))
-
-
-def _full_columns_candidate(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
-    from aegis.certificate import Candidate
-    from aegis.policies import FullColumns, policy_columns
-
-    columns = list(_column_names(reference, FULL_COLUMNS_PREFIX))
-    chosen = problem.scope(scope)
-    levels = [level for level in problem.levels if level.name in chosen]
-    counts = {level.name: level.actions.count for level in levels}
-    if len(columns) != sum(counts.values()):
-        wanted = ", ".join(f"{count} for '{name}'" for name, count in counts.items())
-        raise PolicyError(
-            f"'{reference}' names {len(columns)} columns, expected {sum(counts.values())}: {wanted}, in the order of the "
-            "actions, outermost level first; choose the scope with --scope"
-        )
-    parts = {name: [columns.pop(0) for _ in range(count)] for name, count in counts.items()}
-    policy = FullColumns(problem, parts)
-    return Candidate(policy=policy, name=reference, reference=reference, columns=policy_columns(policy))
-
-
-def _column_names(reference: str, form: str) -> tuple[str, ...]:
-    columns = tuple(name.strip() for name in reference.removeprefix(form).split(","))
+    form = COLUMNS_PREFIX if reference.startswith(COLUMNS_PREFIX) else FULL_COLUMNS_PREFIX
+    columns = [name.strip() for name in reference.removeprefix(form).split(",")]
     if not all(columns):
         raise PolicyError(f"'{reference}' has an empty column name; write {form}COLUMN,COLUMN, outermost level first")
-    return columns
+    chosen = problem.scope(scope)
+    levels = [level for level in problem.levels if level.name in chosen]
+    if form == COLUMNS_PREFIX:
+        levels = list(problem.levels) if len(columns) == len(problem.levels) else levels
+        counts = {level.name: 1 for level in levels}
+        wanted = f" for {len(counts)} levels ({', '.join(counts)}); name one for each level of the scope"
+    else:
+        counts = {level.name: level.actions.count for level in levels}
+        each = ", ".join(f"{count} for '{name}'" for name, count in counts.items())
+        wanted = f", expected {sum(counts.values())}: {each}, in the order of the actions"
+    if len(columns) != sum(counts.values()):
+        raise PolicyError(
+            f"'{reference}' names {len(columns)} columns{wanted}, outermost level first; choose the scope with --scope"
+        )
+    policy: Policy
+    if form == COLUMNS_PREFIX:
+        policy = TargetColumns(problem, dict(zip(counts, columns, strict=True)))
+    else:
+        policy = FullColumns(problem, {name: [columns.pop(0) for _ in range(count)] for name, count in counts.items()})
+    return Candidate(policy=policy, name=reference, reference=reference, columns=policy_columns(policy))
 
 
 def _folder_candidate(reference: str, problem: Problem) -> Candidate:
@@ -191,14 +175,10 @@ def _object_candidate(reference: str, problem: Problem, scope: Iterable[str] | N
     own = load_object(reference, "a callable", "plant.control:dose", PolicyError)
     if isinstance(own, Policy) and not isinstance(own, type):
         return Candidate(policy=own, name=reference, reference=reference, columns=policy_columns(own))
-    if isinstance(own, LearnedPolicy) and not isinstance(own, type):
+    if isinstance(own, LearnedPolicy):
+        columns = policy_columns(own.policy)
         return Candidate(
-            policy=own.policy,
-            name=reference,
-            reference=reference,
-            columns=policy_columns(own.policy),
-            record=own.record,
-            rewards=own.rewards,
+            policy=own.policy, name=reference, reference=reference, columns=columns, record=own.record, rewards=own.rewards
         )
     name = make_importable(reference)  # without its folder: a policy is the same wherever it lies
     return Candidate(Function(problem, load_callable(name), scope, name=name), reference, reference)

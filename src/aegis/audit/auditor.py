@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from aegis.audit.action_bins import bin_batch
-from aegis.audit.batch_view import BatchView
+from aegis.audit.batch_view import BatchView, bin_batch
+from aegis.audit.check import PART, Audit, AuditSetting, Known
 from aegis.audit.checks import CHECKS
-from aegis.audit.checks.base import PART, AuditSetting, Known
-from aegis.audit.finding import Audit
 from aegis.audit.slices import Cuts
 from aegis.engine import Engine, engine_for_function, map_in_order, parse_engine
 from aegis.logs import LogChunks, Source, Split, part_digests

@@ -1,28 +1,53 @@
-"""One batch as the checks see it: known rewards, the episodes that may be bet on, the slices, and rows by level and episode."""
+"""One batch as the checks see it: known rewards, the episodes that may be bet on, slices, and fewer actions.
+
+Interval. A density can be wrong about two kinds of policies. The one that acts uniformly in a cell has the importance
+weight `1{A in cell} / (length mu(A))`; the one that always takes an atom has one over its probability. Both have mean one
+where the legacy reaches all of the cell, and never more. So cells and atoms become the actions, and length times density
+the propensity, which may exceed 1.
+
+Halves. A context that was measured after the decision leans a little to the side of the action. Every single action then
+moves by less than a bet on that action can show. The policy that chooses evenly from a half has the weight `1 / (number of
+its actions times mu)`, with a mean of at most one, and shows the lean as a whole. Atoms stay by themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import itertools
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
 from aegis.audit.slices import Cuts, Mask
 from aegis.errors import LogError
+from aegis.logs import hash_ids, id_parts
 from aegis.ope import CandidateView
 from aegis.policies import path_taken
-from aegis.problem import AnyArray, Array, Batch, Problem, Rows, augmented_context, group_means
+from aegis.problem import (
+    Actions,
+    AnyArray,
+    Array,
+    Batch,
+    Level,
+    LevelTable,
+    Problem,
+    Propensity,
+    Rows,
+    Value,
+    augmented_context,
+    group_means,
+    is_atom,
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BatchView:
     """A batch with what several checks need.
 
     batch: with cells as the actions of intervals; logged: as it was read. reward `[n]`: nan where it is missing or awaited.
     closed `bool[n]`: false where it is awaited. fresh `bool[E]`: episodes that did not place the cuts, on which bets that use
-    the cuts are valid. episodes `[m]`: the episode of each decision, by level. starts `[E + 1]`: where the decisions of each
-    episode start, by level. above `[n]`: the row of each level above each innermost decision. skimmed: costly checks leave it
-    out. candidate: acting on all of the logged batch, None without one.
+    the cuts are valid. skimmed: costly checks leave it out. candidate: acting on all of the logged batch, None without one.
     """
 
     problem: Problem
@@ -32,12 +57,25 @@ class BatchView:
     reward: Array
     closed: Mask
     fresh: Mask
-    episodes: Mapping[str, AnyArray]
-    starts: Mapping[str, AnyArray]
-    above: Mapping[str, AnyArray]
     skimmed: bool = False
     candidate: CandidateView | None = None
     _parts: dict[int, BatchView] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def episodes(self) -> dict[str, AnyArray]:
+        """The episode `[m]` of each decision, by level."""
+        return {name: self.batch.episode_of(name) for name in self.batch.levels}
+
+    @cached_property
+    def starts(self) -> dict[str, AnyArray]:
+        """Where the decisions of each episode start `[E + 1]`, by level."""
+        places = np.arange(len(self.batch) + 1)
+        return {name: np.searchsorted(rows, places.astype(rows.dtype)) for name, rows in self.episodes.items()}
+
+    @cached_property
+    def above(self) -> dict[str, AnyArray]:
+        """The row `[n]` of each level above each innermost decision."""
+        return self.batch.ancestors(self.problem.innermost.name)
 
     @classmethod
     def of(
@@ -65,7 +103,6 @@ class BatchView:
         known = closed if batch.observed is None else closed & batch.observed
         reward = reward if known.all() else np.where(known, reward, np.nan)
         placed = Cuts.of(problem, batch, reward) if cuts is None else cuts
-        episodes = _episodes(batch)
         return cls(
             problem=problem,
             batch=batch,
@@ -74,9 +111,6 @@ class BatchView:
             reward=reward,
             closed=closed,
             fresh=np.arange(len(batch)) >= (placed.used if cuts is None else placing),
-            episodes=episodes,
-            starts={name: np.searchsorted(rows, np.arange(len(batch) + 1, dtype=rows.dtype)) for name, rows in episodes.items()},
-            above=_above(batch),
             skimmed=skimmed,
             candidate=candidate,
         )
@@ -89,18 +123,12 @@ class BatchView:
         count = max(1, int(np.searchsorted(starts, most, side="right")) - 1)
         if count not in self._parts:
             rows = int(self.starts[self.problem.innermost.name][count])
-            self._parts[count] = BatchView(
-                problem=self.problem,
+            self._parts[count] = replace(
+                self,
                 batch=self.batch.take_episodes(np.arange(count)),
-                logged=self.logged,
-                cuts=self.cuts,
                 reward=self.reward[:rows],
                 closed=self.closed[:rows],
                 fresh=self.fresh[:count],
-                episodes={name: owner[: self.starts[name][count]] for name, owner in self.episodes.items()},
-                starts={name: places[: count + 1] for name, places in self.starts.items()},
-                above={name: outer[:rows] for name, outer in self.above.items()},
-                candidate=self.candidate,
             )
         return self._parts[count]
 
@@ -185,25 +213,9 @@ def comparable_times(batch: Batch) -> AnyArray | None:
     return batch.time if batch.time is not None and batch.time.dtype.kind in "iufM" else None
 
 
-def _episodes(batch: Batch) -> dict[str, AnyArray]:
-    """Return the episode `[m]` of each decision, by level; each level asks the one above it."""
-    owners: dict[str, AnyArray] = {}
-    rows: AnyArray | None = None
-    for name, table in batch.levels.items():
-        rows = table.parent if rows is None else rows[table.parent]
-        owners[name] = rows
-    return owners
-
-
-def _above(batch: Batch) -> dict[str, AnyArray]:
-    """Return the row `[n]` of each level above each innermost decision."""
-    names = list(batch.levels)
-    above: dict[str, AnyArray] = {names[-1]: np.arange(len(batch.levels[names[-1]]))}
-    rows: AnyArray | None = None
-    for name, outer in zip(names[:0:-1], names[-2::-1], strict=True):
-        rows = batch.levels[name].parent if rows is None else batch.levels[name].parent[rows]
-        above[outer] = rows
-    return above
+def cluster_hashes(cluster: AnyArray) -> AnyArray:
+    """Return a hash `[E]` of the cluster of each episode."""
+    return np.asarray(hash_ids([pa.array(part) for part in id_parts(cluster)]))
 
 
 def id_words(ids: AnyArray, row: int) -> str:
@@ -223,3 +235,112 @@ def scale_to_unit_range(values: Array, limits: tuple[float, float] | None) -> Ar
     low, high = limits
     half = high / 2.0 - low / 2.0  # of a range that may be wider than the largest number
     return np.clip((np.clip(values, low, high) / 2.0 - low / 2.0) / half, 0.0, 1.0)
+
+
+CELLS = 10  # few enough that a density which is wrong by a factor shows in a small log, also in slices of the context
+
+
+def bin_problem(problem: Problem) -> Problem:
+    """Return the problem with the cells and atoms of every interval as its actions; itself if it has none."""
+    if not any(level.actions.continuous for level in problem.levels):
+        return problem
+    return replace(problem, levels=tuple(_celled(level) for level in problem.levels))
+
+
+def bin_batch(problem: Problem, batch: Batch) -> Batch:
+    """Return the batch with cells and atoms as the actions of every interval; itself if there is none.
+
+    problem: the one with the intervals.
+    """
+    for level in problem.levels:
+        if level.actions.continuous and level.name in batch.levels:
+            batch = batch.with_level(level.name, _table(level.actions, batch.levels[level.name]))
+    return batch
+
+
+def _celled(level: Level) -> Level:
+    if not level.actions.continuous:
+        return level
+    edges = [f"{edge:.6g}" for edge in np.linspace(*level.actions.limits, CELLS + 1)]
+    cells = [f"{low} to {high}" for low, high in itertools.pairwise(edges)]
+    atoms = [f"exactly {atom:.9g}" for atom in level.actions.atoms]
+    spec = level.propensity
+    plain = None if spec is None else replace(spec, density=False)
+    return replace(level, actions=Actions(level.actions.column, (*cells, *atoms), "labels"), propensity=plain, incumbent=None)
+
+
+def _table(actions: Actions, table: LevelTable) -> LevelTable:
+    if table.value is None:
+        return table
+    low, high = actions.limits
+    index = np.clip((table.value - low) / (high - low) * CELLS, 0, CELLS - 1).astype(np.int32)
+    mu = table.mu_taken * (high - low) / CELLS
+    for place, atom in enumerate(actions.atoms):
+        taken = is_atom(replace(actions, atoms=(atom,)), table.value)
+        index = np.where(taken, CELLS + place, index)
+        mu = np.where(taken, table.mu_taken, mu)
+    return replace(table, action=index.astype(np.int32), mu_taken=mu, value=None)
+
+
+SEVERAL = 4  # actions: halves of fewer are single actions, or nearly
+
+
+@dataclass(frozen=True, slots=True)
+class ActionHalves:
+    """The half `[A]` that each action of a level is in, and the level with halves (and atoms) as its actions."""
+
+    level: Level
+    member: AnyArray
+
+    @classmethod
+    def of(cls, level: Level, atoms: int | None = None) -> ActionHalves | None:
+        """Return the halves; None if actions have no order (two need none), or there is one only.
+
+        atoms: of the cells of an interval, which are in order, how many of the last actions are atoms.
+        """
+        count = level.actions.count - (atoms or 0)
+        numeric = atoms is None and level.actions.numeric
+        if count < 2 or (atoms is None and not numeric and count > 2):
+            return None
+        order = np.argsort(level.actions.numbers, kind="stable") if numeric else np.arange(count)
+        member = np.arange(level.actions.count, dtype=np.int32) - count + 2
+        member[order] = (np.arange(count) >= count // 2).astype(np.int32)
+        values = level.actions.values
+        ends = [(0, count // 2 - 1), (count // 2, count - 1)]
+        names = [_between(values[order[first]], values[order[last]]) for first, last in ends]
+        actions = Actions(level.actions.column, (*names, *[str(value) for value in values[count:]]), "labels")
+        least = None if level.propensity is None else level.propensity.least
+        # A half is at least as likely as one of its actions, so that what is promised of these holds of it too.
+        return cls(
+            replace(level, actions=actions, propensity=Propensity("half", least=least), available=(), incumbent=None), member
+        )
+
+    @property
+    def several(self) -> bool:
+        """Say whether halves are more than single actions."""
+        return int((self.member < 2).sum()) >= SEVERAL
+
+    def table(self, table: LevelTable) -> LevelTable:
+        """Return the decisions `[n]` of a table, among the halves."""
+        return merge_actions(table, self.member, self.level.actions.count)
+
+
+def merge_actions(table: LevelTable, member: AnyArray, sets: int) -> LevelTable:
+    """Return decisions `[n]` among actions as decisions among sets of actions; member `[A]`: the set of each action.
+
+    Without the whole distribution, the propensity is that of a uniform choice from the available actions of the set taken.
+    """
+    rows, chosen = np.arange(len(table)), member[table.action]
+    inside = np.zeros((member.size, sets))
+    inside[np.arange(member.size), member] = 1.0
+    if table.mu_full is not None:
+        full: Array = table.mu_full @ inside
+        return replace(table, action=chosen, mu_taken=full[rows, chosen], mu_full=full, available=None)
+    if table.available is None:
+        return replace(table, action=chosen, mu_taken=table.mu_taken * inside.sum(axis=0)[chosen])
+    number: Array = table.available @ inside
+    return replace(table, action=chosen, mu_taken=table.mu_taken * number[rows, chosen], available=number > 0)
+
+
+def _between(first: Value, last: Value) -> str:
+    return str(first) if first == last else f"{first} ... {last}"

@@ -46,7 +46,7 @@ class Cut:
     def labels(self) -> tuple[str, ...]:
         """The bins in words."""
         if not self.values:
-            return f"{self.name} up to {self.edge:.4g}", f"{self.name} above {self.edge:.4g}"
+            return self._ranges(self.edge)
         labels = [f"{self.name} = {value}" for value in self.values[: self.bins]]
         if len(self.values) > MOST_CATEGORIES:  # the last bin holds the rest
             labels[-1] = f"{self.name} not {' or '.join(map(str, self.values[: self.bins - 1]))}"
@@ -60,15 +60,12 @@ class Cut:
     @property
     def part_labels(self) -> tuple[str, ...]:
         """The quarters in words; none if the parts are the bins."""
-        if self.quarters is None:
-            return ()
-        low, high = self.quarters
-        return (
-            f"{self.name} up to {low:.4g}",
-            f"{self.name} above {low:.4g} up to {self.edge:.4g}",
-            f"{self.name} above {self.edge:.4g} up to {high:.4g}",
-            f"{self.name} above {high:.4g}",
-        )
+        return () if self.quarters is None else self._ranges(self.quarters[0], self.edge, self.quarters[1])
+
+    def _ranges(self, *edges: float) -> tuple[str, ...]:
+        above = [f" above {edge:.4g}" for edge in edges]
+        up_to = [f" up to {edge:.4g}" for edge in edges]
+        return tuple(f"{self.name}{low}{high}" for low, high in zip(["", *above], [*up_to, ""], strict=True))
 
     def codes(self, rows: Rows) -> AnyArray:
         """Return the bin `[n]` of each row."""
@@ -80,8 +77,7 @@ class Cut:
         """Return the part `[n]` of each row: twice its bin, and one more in the upper half of that, if there are quarters."""
         if self.quarters is None:
             return self.codes(rows)
-        low, high = self.quarters
-        return self._above(rows, low) + self._above(rows, self.edge) + self._above(rows, high)
+        return sum((self._above(rows, edge) for edge in self.quarters), self._above(rows, self.edge))
 
     def _above(self, rows: Rows, edge: float) -> AnyArray:
         values = rows[self.variable]

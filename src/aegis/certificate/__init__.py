@@ -24,15 +24,25 @@ from aegis.certificate.certificate import (
     load_certificate,
 )
 from aegis.certificate.certify import LookTerms, certify, issue_certificate
-from aegis.certificate.claims import CLAIMED_QUANTITIES, ChallengeTerms, Claim, challenge_claims, margin_of, scopes_of
+from aegis.certificate.claims import (
+    CLAIM_METHODS,
+    CLAIMED_QUANTITIES,
+    ChallengeTerms,
+    Claim,
+    EvidencePart,
+    Reach,
+    can_water_fill,
+    challenge_claims,
+    gain_parts,
+    margin_of,
+    scopes_of,
+)
 from aegis.certificate.digests import DataDigest
 from aegis.certificate.evidence import ClaimEvidence, fit_models, next_station, place_grid
 from aegis.certificate.ledger import COMPARE, PLAN, Ledger, hold_ledger_folder, ledger_folder
-from aegis.certificate.methods import CLAIM_METHODS, EvidencePart, Reach, can_water_fill, gain_parts
-from aegis.certificate.registration import Registration, record_result, register
 from aegis.certificate.request import Request, declare_claims
 from aegis.certificate.results import FORESEEABLE, THIN_UNITS
-from aegis.certificate.risk import RiskShare
+from aegis.certificate.risk import Registration, RiskShare, record_result, register
 from aegis.certificate.scan import scan_log
 from aegis.certificate.unit_split import (
     GAP_COLUMN,

@@ -23,7 +23,7 @@ from aegis.audit import (
     doubtful_weights,
     make_finding,
 )
-from aegis.certificate.assumptions import codes_about, list_assumptions
+from aegis.certificate.assumptions import list_assumptions
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import REFUSED, Assumption, Certificate, LevelResult
 from aegis.certificate.claims import Claim
@@ -36,54 +36,19 @@ from aegis.certificate.scan import COUNTED, ScanResult
 from aegis.certificate.verdict import Caveats, WeightDoubt, blocking_level, join_words, judge_results
 from aegis.certificate.weight_checks import log_weight_evidence, mean_weight, unreached_finding, weights_doubtful
 from aegis.errors import RefusedError
-from aegis.ope import guard_measures, reward_measure
+from aegis.ope import reward_measure
 from aegis.problem import Problem, Scope, dump_problem
 from aegis.version import __version__
 
-
-def other_method_findings(request: Request, claims: Sequence[Claim]) -> list[Finding]:
-    """Return a warning for each candidate and scope whose gain is not tested by the method that was asked for."""
-    method = request.method
-    if method in ("auto", "plain"):  # auto is free to choose, and plain applies everywhere
-        return []
-    findings = []
-    for claim in claims:
-        names = [part.name for part in claim.parts]
-        if claim.what != "gain" or claim.group is not None or not names or any(name.startswith(method) for name in names):
-            continue
-        place = ", ".join(f"'{name}'" for name in request.named(claim.scope))
-        findings.append(
-            make_finding(
-                "other-method",
-                "warning",
-                f"'{method}' was asked for, but {_other_method_reason(request, claim.scope, method)}: the evidence of "
-                f"{request.candidates[claim.candidate].name} at {place} is {' + '.join(names)}",
-            )
-        )
-    return findings
-
-
-def _other_method_reason(request: Request, scope: Scope, method: str) -> str:
-    levels = [request.problem.level(name) for name in request.named(scope)]
-    for level in levels:
-        if level.actions.continuous:
-            return f"of the interval at '{level.name}' the density at the number taken is logged and no whole distribution"
-    for level in levels:
-        if level.propensity is not None and not level.propensity.full:
-            return f"at '{level.name}' the probability of the action taken is logged and no whole distribution"
-    if request.problem.wrong_by(scope):
-        return "propensities there may be wrong by a declared factor"
-    return f"{method} bets do not apply to this candidate and scope"
-
-
 CANNOT_CERTIFY = "cannot-certify"
+SIZE_CODES = ("size-follows-action", "size-follows-reward")
 
 
 @dataclass(frozen=True, slots=True)
 class ScanOutcome:
     """What a pass over the log found; or why it was refused half way. data: with checksums of rows after a whole pass.
 
-    code, fix: of the finding that says why; the fix stands in the refusal if it is None.
+    code, fix: of the finding that says why; without a fix that of the code.
     """
 
     scan: ScanResult | None
@@ -113,7 +78,7 @@ def assemble(
     moving = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
     fixes = [item.fix for item in findings if item.severity == "refused"]
     caveats = Caveats(
-        doubts=_doubts(request, scan),
+        doubts={} if scan is None else _doubts(request, scan),
         assumed=[item.name for item in request.candidates if not item.record and item.frozen is None],
         moving=moving,
         warned={item.code for item in findings if item.severity == "warning"},
@@ -156,21 +121,18 @@ def _diagnostics(
     """Return what explains a certificate without being part of it."""
     if outcome.scan is None:
         return {"weights": weights}
-    figures = dict(outcome.audit.figures)
-    measure = reward_measure(request.problem)
-    rewards = {
-        "mean": next((level.legacy_value for level in levels if level.legacy_value is not None), None),
-        "smallest": figures.get("smallest_reward"),
-        "largest": figures.get("largest_reward"),
-        "low": measure.low,
-        "high": measure.high,
-    }
-    subgroups = subgroup_results(request, outcome.scan, levels)
+    figures, measure = dict(outcome.audit.figures), reward_measure(request.problem)
     exact = unsmoothed_results(request, levels)
     return {
         "weights": weights,
-        "subgroups": subgroups,
-        "rewards": rewards,
+        "subgroups": subgroup_results(request, outcome.scan, levels),
+        "rewards": {
+            "mean": next((level.legacy_value for level in levels if level.legacy_value is not None), None),
+            "smallest": figures.get("smallest_reward"),
+            "largest": figures.get("largest_reward"),
+            "low": measure.low,
+            "high": measure.high,
+        },
         "audit": figures,
         "rows": outcome.data.rows,
         **outcome.scan.described,
@@ -178,29 +140,23 @@ def _diagnostics(
     }
 
 
-SIZE_CODES = ("size-follows-action", "size-follows-reward")
-
-
 def _levels(request: Request, outcome: ScanOutcome, findings: Sequence[Finding]) -> tuple[LevelResult, ...]:
-    results = []
+    results, problem = [], request.problem
     several = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
     for index in range(len(request.candidates)):
         for scope in request.scopes:
             levels = request.comparator.compared(scope)
-            refusals = [item for item in findings if item.severity == "refused" and _concerns(item, levels, request.problem)]
+            refusals = [item for item in findings if item.severity == "refused" and _concerns(item, levels, problem)]
             if outcome.scan is not None:
                 results.append(level_result(request, outcome.scan, index, scope, refusals, several))
             else:
                 reason = outcome.refusal or "; ".join(item.message for item in refusals)
                 results.append(refused_result(request, index, scope, reason))
-        results += [refused_result(request, index, scope, _barred_reason(request, scope)) for scope in request.barred]
+        for scope in request.barred:
+            missing = [repr(name) for name in request.named(scope) if problem.level(name).propensity is None]
+            reason = f"there is no propensity of {join_words(missing)} [no-propensity]"
+            results.append(refused_result(request, index, scope, reason))
     return tuple(results)
-
-
-def _barred_reason(request: Request, scope: Scope) -> str:
-    """Return why a scope is barred."""
-    missing = [name for name in request.named(scope) if request.problem.level(name).propensity is None]
-    return f"there is no propensity of {join_words([repr(name) for name in missing])} [no-propensity]"
 
 
 def _of_candidates(levels: Sequence[LevelResult]) -> list[Finding]:
@@ -225,18 +181,39 @@ def _concerns(item: Finding, scope: Scope, problem: Problem) -> bool:
 
 def _own_findings(request: Request, outcome: ScanOutcome, looks: Mapping[str, Any], share: RiskShare) -> list[Finding]:
     """Return the findings that are not the audit's: refusals, the ledger, the candidates and their weights."""
-    earlier = looks.get("earlier", [])
+    earlier, scan, audit = looks.get("earlier", []), outcome.scan, outcome.audit
     findings = [
-        *_refusal_finding(outcome),
-        *([_barred(request)] if request.barred else []),
-        *(_damaged(look) for look in earlier if look.get("damaged")),
+        make_finding(
+            "damaged-ledger",
+            "warning",
+            f"the ledger of looks is damaged: {look['damaged']}; what was written there counts as a look at risk "
+            f"{look['risk']:g}. Looks that can be read still count, and new ones go into a file beside it",
+        )
+        for look in earlier
+        if look.get("damaged")
     ]
-    scan = outcome.scan
+    if request.barred:
+        findings.insert(0, _barred(request))
+    # A refusal half way, unless the audit has found it as well.
+    known = audit.refused if outcome.code == CANNOT_CERTIFY else outcome.code in audit.codes()
+    if outcome.refusal is not None and not known:
+        findings.insert(0, make_finding(outcome.code, "refused", outcome.refusal, fix=outcome.fix))
     if scan is None:
         return findings
     others = [look for look in earlier if not look["same"] and not look.get("damaged")]
     if others and request.frozen is None:
-        findings.append(_earlier_looks(others, share))
+        count, parts = len(others), sum(1 for look in others if look.get("part"))
+        findings.append(
+            make_finding(
+                "earlier-looks",
+                "note",
+                f"{'1 other look was' if count == 1 else f'{count} other looks were'} taken at these data before"
+                f"{f' ({parts} of them at a part of them)' if parts else ''}, the last one "
+                f"{max(look['when'] for look in others)}; this request was fixed before their results, as far as the ledger and "
+                f"the user say. The risk of all statements on these data together is at most {100 * share.total:.3g} %",
+                looks=float(count),
+            )
+        )
     findings += [
         make_finding(
             "no-fingerprints",
@@ -251,34 +228,48 @@ def _own_findings(request: Request, outcome: ScanOutcome, looks: Mapping[str, An
         for (index, scope), balance in scan.balances.items()
         if weights_doubtful(balance)
     ]
-    findings += [*other_method_findings(request, scan.claims), *_unreached(scan)]
+    findings += [*_other_methods(request, scan.claims), *_unreached(scan)]
     if not scan.counts["certified_episodes"]:
         findings.append(make_finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
     return findings
 
 
-def _refusal_finding(outcome: ScanOutcome) -> list[Finding]:
-    """Return the finding of a refusal half way, unless the audit has found it as well."""
-    if outcome.refusal is None or outcome.code in {item.code for item in outcome.audit.findings}:
-        return []
-    if outcome.code != CANNOT_CERTIFY:
-        return [make_finding(outcome.code, "refused", outcome.refusal, fix=outcome.fix)]
-    if outcome.audit.refused:
-        return []
-    return [make_finding(CANNOT_CERTIFY, "refused", outcome.refusal, fix=_after_semicolon(outcome.refusal))]
-
-
-def _earlier_looks(others: Sequence[Mapping[str, Any]], share: RiskShare) -> Finding:
-    count, parts = len(others), sum(1 for look in others if look.get("part"))
+def _barred(request: Request) -> Finding:
+    missing = sorted({name for scope in request.barred for name in scope if request.problem.level(name).propensity is None})
+    scopes = join_words([" + ".join(request.named(scope)) for scope in request.barred])
     return make_finding(
-        "earlier-looks",
-        "note",
-        f"{'1 other look was' if count == 1 else f'{count} other looks were'} taken at these data before"
-        f"{f' ({parts} of them at a part of them)' if parts else ''}, the last one {max(look['when'] for look in others)}; this "
-        "request was fixed before their results, as far as the ledger and the user say. The risk of all statements on these "
-        f"data together is at most {100 * share.total:.3g} %",
-        looks=float(count),
+        "no-propensity",
+        "warning",
+        f"there is no propensity of {join_words([repr(name) for name in missing])}: how likely was each action that was taken? "
+        f"Not certified: {scopes}. The other scopes leave the legacy in charge there, and need no propensity of it",
+        missing[0] if len(missing) == 1 else None,
+        fix=NO_DENSITY if all(request.problem.level(name).actions.continuous for name in missing) else None,
     )
+
+
+def _other_methods(request: Request, claims: Sequence[Claim]) -> list[Finding]:
+    """Return a warning for each candidate and scope whose gain is not tested by the method that was asked for."""
+    method, findings = request.method, []
+    if method in ("auto", "plain"):  # auto is free to choose, and plain applies everywhere
+        return []
+    for claim in claims:
+        names = [part.name for part in claim.parts]
+        if claim.what != "gain" or claim.group is not None or not names or any(name.startswith(method) for name in names):
+            continue
+        levels = [request.problem.level(name) for name in request.named(claim.scope)]
+        interval = next((level.name for level in levels if level.actions.continuous), None)
+        taken = next((level.name for level in levels if level.propensity is not None and not level.propensity.full), None)
+        reason = f"{method} bets do not apply to this candidate and scope"
+        if interval is not None:
+            reason = f"of the interval at '{interval}' the density at the number taken is logged and no whole distribution"
+        elif taken is not None:
+            reason = f"at '{taken}' the probability of the action taken is logged and no whole distribution"
+        elif request.problem.wrong_by(claim.scope):
+            reason = "propensities there may be wrong by a declared factor"
+        place = ", ".join(f"'{level.name}'" for level in levels)
+        text = f"'{method}' was asked for, but {reason}: the evidence of {request.candidates[claim.candidate].name} at {place} is"
+        findings.append(make_finding("other-method", "warning", f"{text} {' + '.join(names)}"))
+    return findings
 
 
 def _unreached(scan: ScanResult) -> list[Finding]:
@@ -296,76 +287,31 @@ def _unreached(scan: ScanResult) -> list[Finding]:
     ]
 
 
-def _doubts(request: Request, scan: ScanResult | None) -> dict[tuple[str, tuple[str, ...]], WeightDoubt]:
-    """Return what is doubtful about the weights, by candidate and scope."""
-    balances = {} if scan is None else scan.balances
+def _doubts(request: Request, scan: ScanResult) -> dict[tuple[str, tuple[str, ...]], WeightDoubt]:
     return {
         (request.candidates[index].name, request.named(scope)): WeightDoubt(
             mean_weight(balance), chance_words(log_weight_evidence(balance))
         )
-        for (index, scope), balance in balances.items()
+        for (index, scope), balance in scan.balances.items()
         if weights_doubtful(balance)
     }
 
 
-def _barred(request: Request) -> Finding:
-    missing = sorted({name for scope in request.barred for name in scope if request.problem.level(name).propensity is None})
-    scopes = join_words([" + ".join(request.named(scope)) for scope in request.barred])
-    return make_finding(
-        "no-propensity",
-        "warning",
-        f"there is no propensity of {join_words([repr(name) for name in missing])}: how likely was each action "
-        "that was taken? Not "
-        f"certified: {scopes}. The other scopes leave the legacy in charge there, and need no propensity of it",
-        missing[0] if len(missing) == 1 else None,
-        fix=NO_DENSITY if all(request.problem.level(name).actions.continuous for name in missing) else None,
-    )
-
-
-def _damaged(look: Mapping[str, Any]) -> Finding:
-    return make_finding(
-        "damaged-ledger",
-        "warning",
-        f"the ledger of looks is damaged: {look['damaged']}; what was written there counts as a look at risk {look['risk']:g}. "
-        "Looks that can be read still count, and new ones go into a file beside it",
-    )
-
-
-def _after_semicolon(text: str) -> str:
-    """Return the part of a message that says what to do."""
-    head, _, tail = text.rpartition(";")
-    return tail.strip() if head and tail.strip() else "see the message"
-
-
 def _weights(request: Request, scan: ScanResult) -> list[dict[str, Any]]:
-    listed = []
-    for (index, scope), spread in scan.spreads.items():
-        listed.append(
-            {"candidate": request.candidates[index].name, "scope": list(request.named(scope)), "level": None, **spread.plain()}
-        )
-    for (index, name), spread in scan.level_spreads.items():
-        listed.append({"candidate": request.candidates[index].name, "scope": [name], "level": name, **spread.plain()})
-    return listed
+    spreads = [(index, request.named(scope), None, spread) for (index, scope), spread in scan.spreads.items()]
+    own = [(index, (name,), name, spread) for (index, name), spread in scan.level_spreads.items()]
+    return [
+        {"candidate": request.candidates[index].name, "scope": list(scope), "level": level, **spread.plain()}
+        for index, scope, level, spread in (*spreads, *own)
+    ]
 
 
-def _assumptions(request: Request, outcome: ScanOutcome) -> Any:
+def _assumptions(request: Request, outcome: ScanOutcome) -> tuple[Assumption, ...]:
     try:
-        measures = (reward_measure(request.problem), *guard_measures(request.problem))
+        measure = reward_measure(request.problem)
     except RefusedError:
         return ()
-    assumptions = list_assumptions(
-        request.problem, request.candidates, request.scopes, measures, codes_about(outcome.audit.findings, request.scopes)
-    )
-    code = [
-        Assumption(
-            "policy-code",
-            f"{candidate.name} is code, which a certificate cannot hold; the code that was certified is what will be deployed.",
-            "by declaration; verifying compares digests of its file and of its probabilities on the certified rows",
-        )
-        for candidate in request.candidates
-        if candidate.is_code
-    ]
-    return (*assumptions, *code)
+    return list_assumptions(request.problem, request.candidates, request.scopes, measure, outcome.audit.findings)
 
 
 def _candidate(request: Request, candidate: Candidate, behaviour: Behaviours) -> dict[str, Any]:

@@ -1,9 +1,12 @@
-"""A candidate: a policy that may be handed control, where it comes from, and what fixes it.
+"""A candidate: a policy that may be handed control, where it comes from, what fixes it, and which episodes it has seen.
 
 A policy folder has a digest of all that decides what it does. A function of the user has only a name, and what the name leads
 to may change. A digest of the file it is defined in shows most changes; a sum over the certified rows of hashes of the
 probabilities it gave to the actions taken shows every change that matters there. The tests of a challenger at a gate were
 fixed with it (`FrozenTests`): certifying its log with them gives the numbers of the gate.
+
+A learned policy records a sample of the hashes of the episodes it has seen (`EpisodeFingerprints`), so that AEGIS recognises them
+under other ids and file names. More matches among the certified episodes than chance explains refuse the certificate.
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import bdtrc
 
 from aegis.certificate.claims import Claim
-from aegis.errors import AegisError, LogError, PolicyError
+from aegis.errors import AegisError, LogError, PolicyError, RefusedError
 from aegis.evidence import Grid
 from aegis.ope import LOGGER_COMPARATOR, Closeness, Comparator, RewardModels, closeness_to
 from aegis.policies import (
@@ -38,7 +42,20 @@ from aegis.policies import (
     policy_columns,
     policy_digest,
 )
-from aegis.problem import Batch, Policy, Problem, RewardModel, Storable, decision_hashes, fold_hash, mix_bits
+from aegis.problem import (
+    Batch,
+    EpisodeFingerprints,
+    Hashes,
+    Policy,
+    Problem,
+    RewardModel,
+    Storable,
+    content_digest,
+    decision_hashes,
+    episode_hashes,
+    fold_hash,
+    mix_bits,
+)
 
 COUNTED_ARM = "agent"  # the arm of episodes that are evidence
 
@@ -97,24 +114,27 @@ def is_code(policy: object) -> bool:
 
 def code_modules(policy: Policy) -> list[str]:
     """Return the modules that the code of a policy, which is not this package's, is defined in."""
-    names = [str(getattr(item, "__module__", None) or type(item).__module__) for item in _foreign_code(policy)]
-    return [name for name in names if name != "builtins"]
+    return [name for item in _foreign_code(policy) if (name := _module_name(item)) != "builtins"]
 
 
 def code_digest(policy: Policy) -> str | None:
     """Return a digest of the files that the code of a policy is defined in; None if there are none."""
-    files = sorted({path for item in _foreign_code(policy) for path in _source_files(item)})
+    modules = [sys.modules.get(_module_name(item)) for item in _foreign_code(policy)]
     digests = []
-    for path in files:
-        with contextlib.suppress(OSError):
-            digests.append(hashlib.sha256(Path(path).read_bytes()).digest())
+    for path in sorted({str(getattr(module, "__file__", None)) for module in modules}):
+        if path.endswith(".py"):
+            with contextlib.suppress(OSError):
+                digests.append(hashlib.sha256(Path(path).read_bytes()).digest())
     return hashlib.sha256(b"".join(digests)).hexdigest() if digests else None
 
 
 def _foreign_code(policy: object) -> Iterator[object]:
     """Yield the functions and objects of a policy whose code is not this package's."""
     if isinstance(policy, Function):
-        yield _unwrapped(policy.function)
+        function: object = policy.function
+        while isinstance(function, functools.partial):
+            function = function.func
+        yield function
     elif not type(policy).__module__.startswith("aegis."):
         yield policy
     if isinstance(policy, Storable):
@@ -123,18 +143,9 @@ def _foreign_code(policy: object) -> Iterator[object]:
                 yield from _foreign_code(member)
 
 
-def _unwrapped(function: object) -> object:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
-
-
-def _source_files(item: object) -> Iterator[str]:
-    """Yield the source file of the module in which a function, or the class of an object, is defined."""
-    name = getattr(item, "__module__", None) or type(item).__module__
-    path = getattr(sys.modules.get(str(name)), "__file__", None)
-    if path and str(path).endswith(".py"):
-        yield str(path)
+def _module_name(item: object) -> str:
+    """Return the name of the module in which a function, or the class of an object, is defined."""
+    return str(getattr(item, "__module__", None) or type(item).__module__)
 
 
 @dataclass(slots=True)
@@ -152,12 +163,9 @@ class CodeBehaviour:
         known = decision_hashes(batch)
         for level in self.levels:
             chances = np.round(np.asarray(policy.taken(level, batch)) * PROBABILITY_STEPS)
-            total = known[level]
-            for particle in chances:
-                total = fold_hash(total, particle)
-            total = mix_bits(total)
+            hashes = mix_bits(functools.reduce(fold_hash, chances, known[level]))
             mask = rows.get(level)
-            hashes = total if mask is None else total[mask]
+            hashes = hashes if mask is None else hashes[mask]
             self.sums[level] = (self.sums[level] + int(hashes.sum(dtype=np.uint64))) % 2**64
 
     def merge(self, other: CodeBehaviour) -> None:
@@ -176,17 +184,14 @@ class LearnedPolicy(Protocol):
     @property
     def policy(self) -> Policy:
         """Return the policy."""
-        ...
 
     @property
     def record(self) -> Mapping[str, Any]:
         """Return the record, with the split."""
-        ...
 
     @property
     def rewards(self) -> RewardModel:
         """Return the reward models."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,13 +254,13 @@ class Candidate:
 
     def levels(self, problem: Problem) -> tuple[str, ...]:
         """Return the levels the policy has something to say about, outermost first: all unless it or its record says which."""
-        named = self.record.get("scope")
-        if named is None and isinstance(self.policy, TargetColumns | FullColumns):
-            named = self.policy.columns
-        if named is None and isinstance(self.policy, Capped | Function):
-            named = self.policy.levels
-        if named is None and isinstance(self.policy, Hybrid):
-            named = self.policy.scope
+        named, policy = self.record.get("scope"), self.policy
+        if named is None and isinstance(policy, TargetColumns | FullColumns):
+            named = policy.columns
+        elif named is None and isinstance(policy, Capped | Function):
+            named = policy.levels
+        elif named is None and isinstance(policy, Hybrid):
+            named = policy.scope
         return tuple(name for name in problem.names if named is None or name in named)
 
     def close(self, level: str, comparator: Comparator) -> Closeness:
@@ -302,3 +307,90 @@ def follows_log(policy: Policy, level: str) -> bool:
     if isinstance(policy, Hybrid):
         return follows_log(policy.new if level in policy.scope else policy.legacy, level)
     return False
+
+
+CONTAMINATION_ALPHA = 1e-4  # the probability that an honest candidate is refused
+
+
+@dataclass(slots=True)
+class SeenEpisodes:
+    """Which of the episodes in the record of a candidate came again among those that were tested."""
+
+    name: str
+    record: EpisodeFingerprints
+    tested: int = 0
+    example: str | None = None
+    met: npt.NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.met = np.zeros(self.record.hashes.size, dtype=bool)
+
+    def add(self, hashes: Hashes, batch: Batch, rows: npt.NDArray[np.int64]) -> None:
+        """Add episodes by their hashes `[k]`; rows `[k]`: which episodes of the batch they are."""
+        self.tested += hashes.size
+        known = self.record.hashes
+        if not known.size or not hashes.size:
+            return
+        place = np.minimum(np.searchsorted(known, hashes), known.size - 1)
+        hit = known[place] == hashes
+        if hit.any():
+            self.met[place[hit]] = True
+            value = batch.episode[rows[int(np.argmax(hit))]]
+            self.example = self.example or (", ".join(map(str, value)) if batch.episode.dtype.names else str(value))
+
+    def merge(self, other: SeenEpisodes) -> None:
+        """Add what came again elsewhere in the log."""
+        self.tested += other.tested
+        self.met |= other.met
+        self.example = self.example or other.example
+
+    def check(self) -> None:
+        """Raise RefusedError if more different episodes came again than chance explains."""
+        hits = int(self.met.sum())
+        if hits and float(bdtrc(hits - 1, max(self.tested, hits), self.record.chance)) < CONTAMINATION_ALPHA:
+            raise RefusedError(
+                f"{'at least ' if self.record.sampled else ''}{hits} of the certified episodes {'is' if hits == 1 else 'are'} "
+                f"among those that {self.name} was learned from, with the same contexts, actions and rewards, for example "
+                f"episode {self.example}: a certificate needs units that the policy has not seen",
+                fix="certify on other data, or on the log it was learned from, with its ids as they were and without --fresh",
+            )
+
+
+def start_recognition(
+    problem: Problem, candidates: Sequence[Candidate], fresh: bool = False
+) -> tuple[list[SeenEpisodes], list[str]]:
+    """Return one for each candidate that recorded what it has seen; and the names of those that did not, though learned.
+
+    fresh: you declare that the log is new to all of them. That has to be shown: RefusedError if there is nothing to compare.
+    """
+    recognised: list[SeenEpisodes] = []
+    unknown: list[str] = []
+    for candidate in candidates:
+        plain = candidate.record.get("fingerprints")
+        prints = None if plain is None else EpisodeFingerprints.of(plain)
+        if prints is not None and prints.content == content_digest(problem):
+            recognised.append(SeenEpisodes(candidate.name, prints))
+        elif candidate.record:
+            unknown.append(candidate.name)
+            if fresh:
+                reason = (
+                    "no fingerprints of the episodes it was learned from (an earlier version wrote it)"
+                    if prints is None
+                    else "fingerprints of other columns of contexts, actions or rewards than those of this problem"
+                )
+                raise RefusedError(
+                    f"the record of {candidate.name} holds {reason}, so that nothing shows that this log is new to it, as "
+                    "--fresh says",
+                    fix="learn it again with this version and this problem file, or leave out --fresh, if the ids of the log are "
+                    "those of learning",
+                )
+    return recognised, unknown
+
+
+def add_to_recognition(recognised: Sequence[SeenEpisodes], batch: Batch, mask: npt.NDArray[np.bool_]) -> None:
+    """Add the episodes of a batch that `mask` `[E]` names."""
+    if recognised and mask.any():
+        rows = np.flatnonzero(mask)
+        hashes = episode_hashes(batch)[rows]
+        for item in recognised:
+            item.add(hashes, batch, rows)

@@ -9,7 +9,7 @@ was refused is null, never 0.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -22,7 +22,6 @@ from aegis.errors import InputError, check_choice
 from aegis.files import json_digest, write_text
 
 CERTIFICATE_FORMAT = 1
-
 CERTIFICATE_KIND = "aegis-certificate"
 
 VerdictWord = Literal["certified", "not yet", "refused"]
@@ -301,54 +300,28 @@ def _bare_schema(schema: Any) -> Any:
     return bare
 
 
-_TEXT, _REAL, _WHOLE, _FLAG = pa.string(), pa.float64(), pa.int64(), pa.bool_()
+_REAL = {"gain_lower", "margin", "value_lower", "estimate", "estimate_error", "value_estimate", "legacy_value", "incumbent_value"}
+_REAL |= {"exploration", "delta", "gamma", "margin_scaled", "lower_scaled", "change_lower", "max_worsening"}
+_TYPES = {
+    **dict.fromkeys(_REAL, pa.float64()),
+    **dict.fromkeys(("units", "further_units", "units_needed"), pa.int64()),
+    "certified": pa.bool_(),
+}  # of columns that are not text
 
-_PLACE = {"candidate": _TEXT, "scope": _TEXT}
+
+def _schema(columns: str) -> pa.Schema:
+    return pa.schema({name: _TYPES.get(name, pa.string()) for name in columns.split()})
+
 
 TABLE_SCHEMAS: dict[str, pa.Schema] = {
-    "levels": pa.schema(
-        {
-            **_PLACE,
-            "verdict": _TEXT,
-            "gain_lower": _REAL,
-            "margin": _REAL,
-            "value_lower": _REAL,
-            "estimate": _REAL,
-            "estimate_error": _REAL,
-            "value_estimate": _REAL,
-            "legacy_value": _REAL,
-            "incumbent_value": _REAL,
-            "exploration": _REAL,
-            "comparator": _TEXT,
-            "others": _TEXT,
-            "against": _TEXT,
-            "units": _WHOLE,
-            "further_units": _WHOLE,
-            "delta": _REAL,
-            "method": _TEXT,
-            "gamma": _REAL,
-            "reason": _TEXT,
-            "created": _TEXT,
-            "data": _TEXT,
-        }
+    "levels": _schema(
+        "candidate scope verdict gain_lower margin value_lower estimate estimate_error value_estimate legacy_value "
+        "incumbent_value exploration comparator others against units further_units delta method gamma reason created data"
     ),
-    "claims": pa.schema(
-        {
-            **_PLACE,
-            "what": _TEXT,
-            "column": _TEXT,
-            "method": _TEXT,
-            "delta": _REAL,
-            "margin_scaled": _REAL,
-            "lower_scaled": _REAL,
-            "certified": _FLAG,
-            "units": _WHOLE,
-            "units_needed": _WHOLE,
-        }
-    ),
-    "guards": pa.schema({**_PLACE, "column": _TEXT, "verdict": _TEXT, "change_lower": _REAL, "max_worsening": _REAL}),
-    "paths": pa.schema({**_PLACE, "units": _WHOLE, "gain_lower": _REAL}),
-    "findings": pa.schema({"severity": _TEXT, "code": _TEXT, "message": _TEXT, "fix": _TEXT}),
+    "claims": _schema("candidate scope what column method delta margin_scaled lower_scaled certified units units_needed"),
+    "guards": _schema("candidate scope column verdict change_lower max_worsening"),
+    "paths": _schema("candidate scope units gain_lower"),
+    "findings": _schema("severity code message fix"),
 }
 
 
@@ -360,44 +333,26 @@ def certificate_table(certificate: Certificate | Mapping[str, Any], name: str = 
     SettingError for another name, InputError for a certificate that was changed.
     """
     check_choice(name, TABLE_SCHEMAS, "table of a certificate")
-    return pa.Table.from_pylist(_TABLE_ROWS[name](_content(certificate)), TABLE_SCHEMAS[name])
-
-
-def _content(certificate: Certificate | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(certificate, Certificate):
-        return certificate.to_json()
-    check_sealed(dict(certificate))
-    return certificate
+        content: Mapping[str, Any] = certificate.to_json()
+    else:
+        check_sealed(dict(certificate))
+        content = certificate
+    return pa.Table.from_pylist(_table_rows(content, name), TABLE_SCHEMAS[name])
 
 
-def _row_place(level: Mapping[str, Any]) -> dict[str, Any]:
-    return {"candidate": level["candidate"], "scope": " + ".join(level["scope"])}
-
-
-def _level_rows(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    data = str(content["digests"].get("data") or "")
-    return [
-        {**level, **_row_place(level), "gamma": level["sensitivity"]["gamma"], "created": content["created"], "data": data}
-        for level in content["levels"]
-    ]
-
-
-def _claim_rows(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {**test, **_row_place(level), "method": " + ".join(test["method"])}
-        for level in content["levels"]
-        for test in level["tests"]
-    ]
-
-
-def _part_rows(name: str, content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{**_row_place(level), **part} for level in content["levels"] for part in level[name]]
-
-
-_TABLE_ROWS: dict[str, Callable[[Mapping[str, Any]], list[dict[str, Any]]]] = {
-    "levels": _level_rows,
-    "claims": _claim_rows,
-    "guards": lambda content: _part_rows("guards", content),
-    "paths": lambda content: _part_rows("path", content),
-    "findings": lambda content: [dict(finding) for finding in content["findings"]],
-}
+def _table_rows(content: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    if name == "findings":
+        return [dict(finding) for finding in content["findings"]]
+    rows: list[dict[str, Any]] = []
+    for level in content["levels"]:
+        place = {"candidate": level["candidate"], "scope": " + ".join(level["scope"])}
+        if name == "levels":
+            data = str(content["digests"].get("data") or "")
+            gamma = level["sensitivity"]["gamma"]
+            rows.append({**level, **place, "gamma": gamma, "created": content["created"], "data": data})
+        elif name == "claims":
+            rows += [{**test, **place, "method": " + ".join(test["method"])} for test in level["tests"]]
+        else:
+            rows += [{**place, **part} for part in level["guards" if name == "guards" else "path"]]
+    return rows

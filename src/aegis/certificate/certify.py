@@ -12,7 +12,7 @@ from typing import Any
 
 from aegis.audit import PROPENSITIES_MOVE, Audit, Auditor
 from aegis.certificate.assembly import ScanOutcome, assemble
-from aegis.certificate.candidate import Candidate, LearnedPolicy
+from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import Certificate
 from aegis.certificate.claims import CLAIMED_QUANTITIES
 from aegis.certificate.digests import DataDigest, RowChecksums
@@ -26,9 +26,8 @@ from aegis.certificate.ledger import (
     summarise_looks,
     utc_now,
 )
-from aegis.certificate.registration import check_declaration
-from aegis.certificate.request import Request
-from aegis.certificate.risk import CHOSEN_AFTER_RESULTS, CHOSEN_WORDS, BarredRequest, RiskShare, risk_share_of
+from aegis.certificate.request import Candidates, Request
+from aegis.certificate.risk import CHOSEN_AFTER_RESULTS, CHOSEN_WORDS, BarredRequest, RiskShare, check_declaration, risk_share_of
 from aegis.certificate.scan import ScanResult, scan_log, scan_pieces
 from aegis.certificate.unit_split import EarliestUnits, UnitSplit, first_open_unit, gap_columns, learned_splits, placing_in_time
 from aegis.certificate.verdict import join_words
@@ -43,7 +42,7 @@ EpisodeProgress = Callable[[int], None]
 
 def certify(
     source: Source,
-    candidates: Policy | LearnedPolicy | Candidate | Sequence[Policy | LearnedPolicy | Candidate],
+    candidates: Candidates,
     *,
     scopes: Iterable[Iterable[str]] | None = None,
     delta: float = 0.05,
@@ -137,36 +136,30 @@ def issue_certificate(
 ) -> Certificate:
     """Return the certificate of a request."""
     team = parse_engine(engine, workers)
+    folder = None if isinstance(terms.ledger, bool) else terms.ledger
     if terms.ledger is not False:
-        check_ledger_folder(None if isinstance(terms.ledger, bool) else terms.ledger)
+        check_ledger_folder(folder)
     with contextlib.ExitStack() as stack:
         if source.long:
             team = stack.enter_context(warm_engine(team, scan_pieces.__module__))
-        return _issue(source, request, team, terms, report, now)
-
-
-def _issue(
-    source: Source, request: Request, team: Engine, terms: LookTerms, report: EpisodeProgress | None, now: str | None
-) -> Certificate:
-    folder = None if isinstance(terms.ledger, bool) else terms.ledger
-    with ThreadPoolExecutor(1) as pool:  # the log is digested while its first rows are read
-        digest = pool.submit(DataDigest.of, source)
-        columns = (*request.columns, *(gap_columns(source) if request.frozen is None else ()))
-        pieces = source.chunks(columns)
-        batches = source.batches(columns)
-        first = list(itertools.islice(batches, 1))
-        data = digest.result()
-    when = now or utc_now()
-    book = None if terms.ledger is False else Ledger.of(data.total, folder, data.files)
-    look = PendingLook(book, request, data, when, terms)
-    log = _LogPass(source=source, data=data, pieces=pieces, engine=team, look=look, report=report)
-    scanned = log.run(_chained(first, batches))
-    if log.needs_time_split(scanned):
-        scanned = log.run_in_time(scanned, columns)
-    outcome, looks = look.judged(scanned), look.summary(scanned.behaviour)
-    certificate = assemble(look.request, outcome, looks, outcome.data, when, look.share)
-    look.close(certificate.verdict.verdict, scanned.behaviour)
-    return certificate
+        with ThreadPoolExecutor(1) as pool:  # the log is digested while its first rows are read
+            digest = pool.submit(DataDigest.of, source)
+            columns = (*request.columns, *(gap_columns(source) if request.frozen is None else ()))
+            pieces = source.chunks(columns)
+            batches = source.batches(columns)
+            first = list(itertools.islice(batches, 1))
+            data = digest.result()
+        when = now or utc_now()
+        book = None if terms.ledger is False else Ledger.of(data.total, folder, data.files)
+        look = PendingLook(book, request, data, when, terms)
+        log = _LogPass(source=source, data=data, pieces=pieces, engine=team, look=look, report=report)
+        scanned = log.run(_chained(first, batches))
+        if log.needs_time_split(scanned):
+            scanned = log.run_in_time(scanned, columns)
+        outcome, looks = look.judged(scanned), look.summary(scanned.behaviour)
+        certificate = assemble(look.request, outcome, looks, outcome.data, when, look.share)
+        look.close(certificate.verdict.verdict, scanned.behaviour)
+        return certificate
 
 
 @dataclass(slots=True)
@@ -218,14 +211,8 @@ class PendingLook:
                 return None
             self.share = share
         stored = {"risk": self.share.risk, **self.share.plain()}
-        return LookRecord(
-            request_key(self.declared),
-            self.when,
-            self.declared,
-            kind=self.terms.kind,
-            share=stored,
-            fixed_before=self.share.fixed_before,
-        )
+        key, before = request_key(self.declared), self.share.fixed_before
+        return LookRecord(key, self.when, self.declared, kind=self.terms.kind, share=stored, fixed_before=before)
 
     @property
     def ruled(self) -> bool:
@@ -283,9 +270,10 @@ class _LogPass:
         except RefusedError as error:
             # An audit that saw nothing has nothing to say.
             audit = auditor.result() if self.look.opened else Audit.of([], {})
-            reason = _without_propensity(request)
-            if reason or not error.code:
-                return ScanOutcome(None, audit, reason or str(error), self.data)
+            missing = _without_propensity(request)
+            if missing is not None or not error.code:
+                error = missing or error
+                return ScanOutcome(None, audit, str(error), self.data, fix=error.fix or None)
             first = next((item.message for item in audit.findings if item.code == error.code), error.message)
             return ScanOutcome(None, audit, first, self.data, error.code, error.fix)
         return ScanOutcome(scanned, auditor.result(), None, self.data.with_rows(rows))
@@ -305,7 +293,7 @@ class _LogPass:
         sides = UnitSplit((*self._learned(), *fixed, *placing), first_open_unit(self.source))
         if self.pieces is None:
             observers = [auditor.add, rows.add, *([] if self.report is None else [_counting(self.report)])]
-            return scan_log(request, batches, sides, None, observers, self.look.open)
+            return scan_log(request, batches, sides, observers, self.look.open)
         digests = [bytes.fromhex(item) for item in self.data.digests] if self.engine.elsewhere else []
         pieces = self.pieces.sealed(digests)
         return scan_pieces(request, batches, pieces, sides, auditor, self.engine, self.look.open, self.report)
@@ -330,16 +318,19 @@ class _LogPass:
         return self.run(self.source.batches(columns), (placing_in_time(self.source, units),))
 
 
-def _without_propensity(request: Request) -> str:
-    """Return why nothing can be certified if a level in scope has no propensity, and which levels have one; else nothing."""
+def _without_propensity(request: Request) -> RefusedError | None:
+    """Return why nothing can be certified if a level in scope has no propensity, and which levels have one; else None."""
     levels = {name for scope in request.scopes for name in scope}
-    missing = [name for name in request.problem.names if name in levels and request.problem.level(name).propensity is None]
+    unknown = [name for name in request.problem.names if request.problem.level(name).propensity is None]
+    missing = [repr(name) for name in unknown if name in levels]
     if not missing:
-        return ""
-    words, others = join_words([f"'{name}'" for name in missing]), [name for name in request.problem.names if name not in missing]
-    text = f"there is no propensity of {words}: how likely was each action that was taken? Nothing can be certified without"
-    known = [name for name in others if request.problem.level(name).propensity is not None]
-    return text + (f"; what can be is a scope of {join_words([repr(name) for name in known])} alone (--scope)" if known else "")
+        return None
+    known = [repr(name) for name in request.problem.names if name not in unknown]
+    return RefusedError(
+        f"there is no propensity of {join_words(missing)}: how likely was each action that was taken? Nothing can be certified "
+        "without",
+        fix=f"what can be is a scope of {join_words(known)} alone (--scope)" if known else "",
+    )
 
 
 def _chained(first: list[Batch], rest: Iterator[Batch]) -> Generator[Batch, None, None]:

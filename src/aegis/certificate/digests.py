@@ -17,16 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.logs import Source, hash_ids, id_parts, ids_as_text, part_digests, total_digest
-from aegis.problem import Batch, Hashes, row_hashes
+from aegis.problem import Batch, row_hashes
 
 PRIME = 2**31 - 1
-
 MOST_HASHED_ROWS = 2**20  # of a log; of longer ones only the digests of the files are kept
-
 MOST_BLOCKS = 1024  # of all files together
-
 LEAST_ROWS = 32  # in a block
-
 
 _Ints = npt.NDArray[np.int64]
 
@@ -47,7 +43,9 @@ class RowChecksums:
                 self.rows = MOST_HASHED_ROWS + 1
                 self.parts.clear()
                 return
-            hashes = (row_hashes(batch, _id_hashes(batch)) >> np.uint64(33)).astype(np.int64) % PRIME
+            ids = [values for values in (batch.episode, batch.cluster, batch.time) if values is not None]
+            known = [hash_ids([ids_as_text(part)]) for values in ids for part in id_parts(values)]
+            hashes = (row_hashes(batch, known) >> np.uint64(33)).astype(np.int64) % PRIME
             self.parts.append((batch.places.file.astype(np.int64), batch.places.row, hashes))
 
     def files(self, count: int) -> list[dict[str, Any]] | None:
@@ -57,12 +55,6 @@ class RowChecksums:
         file, row, hashes = (np.concatenate(parts) for parts in zip(*self.parts, strict=True))
         most = max(1, MOST_BLOCKS // count)
         return [_blocks(row[file == index], hashes[file == index], most) for index in range(count)]
-
-
-def _id_hashes(batch: Batch) -> list[Hashes]:
-    """Return hashes `[E]` of what is known of episodes: id, cluster, time."""
-    known = [values for values in (batch.episode, batch.cluster, batch.time) if values is not None]
-    return [hash_ids([ids_as_text(part)]) for values in known for part in id_parts(values)]
 
 
 def _blocks(row: _Ints, hashes: _Ints, most: int) -> dict[str, Any]:

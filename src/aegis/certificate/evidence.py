@@ -10,8 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from aegis.certificate.candidate import Candidate
-from aegis.certificate.claims import Claim
-from aegis.certificate.methods import EvidencePart
+from aegis.certificate.claims import Claim, EvidencePart
 from aegis.evidence import (
     Blend,
     Grid,
@@ -38,11 +37,8 @@ from aegis.policies import path_full
 from aegis.problem import AnyArray, Array, Batch, Problem, RewardModel, Scope, exact_sum
 
 PLACING_WIDTH = 1.3  # residuals of a model on units it has seen are too small
-
 STATION_STEP = 1.3  # stations of the path grow by this factor
-
 FIRST_STATION = 10
-
 MOMENT_BITS = 40  # of the sums behind estimates
 
 
@@ -126,15 +122,10 @@ class ClaimEvidence:
     @classmethod
     def start(cls, claim: Claim, grids: tuple[Grid, ...], problem: Problem) -> ClaimEvidence:
         """Return no evidence yet."""
-        clusters: tuple[ClusterUnits, ...] = ()
-        if problem.cluster is not None:
-            clusters = tuple(
-                ClusterUnits(
-                    np.full(1 if part.kind == "values" else grid.bets.size, part.base), problem.cluster_most, problem.cluster_name
-                )
-                for part, grid in zip(claim.parts, grids, strict=True)
-            )
-        return cls(claim, grids, clusters)
+        both = zip(claim.parts, grids, strict=True)
+        bases = [np.full(1 if part.kind == "values" else grid.bets.size, part.base) for part, grid in both]
+        clusters = [ClusterUnits.start(problem, base) for base in bases]
+        return cls(claim, grids, tuple(item for item in clusters if item is not None))
 
     def compute(self, view: CandidateView) -> list[Array]:
         """Return what each part makes of the episodes of a view: `[E]` or `[E, J]`."""
@@ -227,11 +218,10 @@ class UnitMoments:
     names: tuple[str, ...]
     clusters: ClusterUnits | None
     count: int = 0
-    totals: list[int | None] = field(init=False)
-    squares: list[int | None] = field(init=False)
+    sums: list[int | None] = field(init=False)  # of each series, and then of the square of each
 
     def __post_init__(self) -> None:
-        self.totals, self.squares = [0] * len(self.names), [0] * len(self.names)
+        self.sums = [0] * (2 * len(self.names))
 
     def add(self, episodes: Array, cluster: AnyArray | None, members: AnyArray | None = None) -> None:
         """Add episodes `[E, series]`; members: those that count, all if None."""
@@ -249,37 +239,32 @@ class UnitMoments:
 
     def merge(self, other: UnitMoments) -> None:
         """Add the units of another of the same series, before either is closed."""
-        self.count += other.count
-        self.totals = [_add_unless_lost(one, more) for one, more in zip(self.totals, other.totals, strict=True)]
-        self.squares = [_add_unless_lost(one, more) for one, more in zip(self.squares, other.squares, strict=True)]
+        self._add_sums(other.count, other.sums)
         if self.clusters is not None and other.clusters is not None:
             self.clusters.merge(other.clusters)
 
     def mean(self, name: str) -> float:
         """Return the mean of a series; nan without units."""
-        total = self.totals[self.names.index(name)]
+        total = self.sums[self.names.index(name)]
         return math.nan if total is None or not self.count else float(Fraction(total, self.count << MOMENT_BITS))
 
     def error(self, name: str) -> float:
         """Return the standard error of the mean; nan with fewer than two units."""
-        if self.count < 2:
-            return math.nan
         place = self.names.index(name)
-        total, square = self.totals[place], self.squares[place]
-        if total is None or square is None:
+        total, square = self.sums[place], self.sums[place + len(self.names)]
+        if self.count < 2 or total is None or square is None:
             return math.nan
         variance = (Fraction(square, 1 << MOMENT_BITS) - Fraction(total, 1 << MOMENT_BITS) ** 2 / self.count) / (self.count - 1)
         return math.sqrt(max(float(variance / self.count), 0.0))
 
     def _sum(self, units: Array) -> None:
-        self.count += len(units)
-        for place, series in enumerate(units.T):
-            self.totals[place] = _add_unless_lost(self.totals[place], exact_sum(series, MOMENT_BITS))
-            self.squares[place] = _add_unless_lost(self.squares[place], exact_sum(series * series, MOMENT_BITS))
+        series = [*units.T, *(units * units).T]
+        self._add_sums(len(units), [exact_sum(values, MOMENT_BITS) for values in series])
 
-
-def _add_unless_lost(total: int | None, more: int | None) -> int | None:
-    return None if total is None or more is None else total + more
+    def _add_sums(self, count: int, sums: Sequence[int | None]) -> None:
+        self.count += count
+        both = zip(self.sums, sums, strict=True)
+        self.sums = [None if total is None or more is None else total + more for total, more in both]
 
 
 def fit_models(problem: Problem, candidate: Candidate, claims: Sequence[Claim], prior: Batch | None) -> RewardModels:

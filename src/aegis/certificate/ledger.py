@@ -27,21 +27,19 @@ from aegis.errors import OutputError
 from aegis.files import folder_lock, json_digest, write_text
 
 Behaviours = Mapping[str, Mapping[str, str]]  # by candidate and level
-
 Files = Sequence[Mapping[str, Any]]  # name, digest and, once they are known, checksums of the rows
 
-
-UNREADABLE_VERDICT = "cannot be read"  # in the place of a verdict
-
 CERTIFY, COMPARE, PLAN, REGISTER = "certify", "compare", "plan", "register"  # what a record in the ledger is of
-
+UNREADABLE_VERDICT = "cannot be read"  # in the place of a verdict
 USUAL_RISK = 0.05  # of a look whose risk cannot be read
+LOCK_PATIENCE = 10.0  # seconds to wait for another process that writes into the folder
+LEDGER_VARIABLE = "AEGIS_LEDGER"  # environment variable that names the folder
 
 _REFUSED = "refused"  # the verdict that shows no number
-
+_LEDGER_NAME = re.compile(r"[0-9a-f]{32}(-\d+)?\.json")  # of a ledger, as it was written
 _LOOK_KEY = re.compile(r'"key"\s*:')  # each look has one
-
 _RISK_NUMBER = re.compile(r'"(?:risk|delta)"\s*:\s*(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)')
+_STORED = ("key", "when", "kind", "declared", "verdict", "behaviour", "share", "at", "fixed_before")  # fields of a look in a file
 
 
 def request_key(declared: Mapping[str, Any]) -> str:
@@ -87,17 +85,7 @@ class LookRecord:
 
     def plain(self) -> dict[str, Any]:
         """Return plain data."""
-        return {
-            "key": self.key,
-            "when": self.when,
-            "kind": self.kind,
-            "declared": dict(self.declared),
-            "verdict": self.verdict,
-            "behaviour": {name: dict(levels) for name, levels in self.behaviour.items()},
-            "share": dict(self.share),
-            "at": self.at,
-            "fixed_before": self.fixed_before,
-        }
+        return {name: getattr(self, name) for name in _STORED}
 
     @classmethod
     def of(cls, item: Any) -> LookRecord:
@@ -105,28 +93,18 @@ class LookRecord:
 
         Earlier versions wrote fewer fields.
         """
-        declared, behaviour, share = item["declared"], dict(item.get("behaviour") or {}), dict(item.get("share") or {})
-        kind, fixed_before, at = item.get("kind", CERTIFY), item.get("fixed_before", ""), item.get("at", 0)
+        look = cls(**{name: item[name] for name in _STORED if name in item})
+        declared, behaviour, share = look.declared, dict(look.behaviour or {}), dict(look.share or {})
         risks = [share[name] for name in ("asked", "risk", "sum", "requests") if name in share]
         expected: list[tuple[Any, Sequence[Any]]] = [
-            (str, [item["key"], item["when"], kind, fixed_before]),
+            (str, [look.key, look.when, look.kind, look.fixed_before]),
             (str | None, [item["verdict"]]),
             (Mapping, [declared, *behaviour.values(), *declared.get("candidates", [])]),
-            (int | float, [at, declared.get("delta", 0.0), *risks]),
+            (int | float, [look.at, declared.get("delta", 0.0), *risks]),
         ]
         if not all(isinstance(value, types) for types, values in expected for value in values):
             raise ValueError("not a look")
-        return cls(
-            key=request_key(declared),
-            when=item["when"],
-            declared=declared,
-            verdict=item["verdict"],
-            behaviour=behaviour,
-            kind=kind,
-            share=share,
-            at=int(at),
-            fixed_before=fixed_before,
-        )
+        return replace(look, key=request_key(declared), behaviour=behaviour, share=share, at=int(look.at))
 
     @property
     def result(self) -> bool:
@@ -175,29 +153,23 @@ def read_looks(path: Path) -> LedgerFile:
     except FileNotFoundError:
         return LedgerFile()
     except OSError as error:
-        return LedgerFile(files=None, damaged=(_damaged(path, error.strerror or str(error), USUAL_RISK),))
+        return LedgerFile(files=None, damaged=(_damaged(path, error.strerror or str(error), ""),))
     try:
         content = json.loads(raw.decode("utf-8"))
-        listed, files = list(content["looks"]), list(content.get("files", []))
-        if not isinstance(content["looks"], list) or not all(isinstance(file, Mapping) for file in files):
+        listed, files = content["looks"], list(content.get("files", []))
+        if not isinstance(listed, list) or not all(isinstance(file, Mapping) for file in files):
             raise ValueError("not looks")
     except (ValueError, KeyError, TypeError) as error:
         text = raw.decode("utf-8", errors="replace")
         place = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "which is no list of looks"
-        return LedgerFile((), _named_files(text), (_damaged(path, place, _largest_risk(text)),))
+        return LedgerFile((), _named_files(text), (_damaged(path, place, text),))
     looks, damaged = [], []
     for number, item in enumerate(listed, 1):
         try:
             looks.append(LookRecord.of(item))
         except (ValueError, KeyError, TypeError, AttributeError):
-            damaged.append(_damaged(path, f"look {number}", _largest_risk(json.dumps(item))))
+            damaged.append(_damaged(path, f"look {number}", json.dumps(item)))
     return LedgerFile(tuple(looks), files, tuple(damaged))
-
-
-def _largest_risk(text: str) -> float:
-    """Return a risk that what cannot be read did not exceed: every look in it spent the largest risk that is named there."""
-    risks = [float(number) for number in _RISK_NUMBER.findall(text)]
-    return max(1, len(_LOOK_KEY.findall(text))) * max(USUAL_RISK, *risks, 0.0)
 
 
 def _named_files(text: str) -> Files | None:
@@ -210,21 +182,19 @@ def _named_files(text: str) -> Files | None:
     return files if isinstance(files, list) and all(isinstance(file, Mapping) for file in files) else None
 
 
-def _damaged(path: Path, place: str, risk: float) -> LookRecord:
-    """Return the look that stands for what cannot be read, as of when the file was last written."""
+def _damaged(path: Path, place: str, text: str) -> LookRecord:
+    """Return the look that stands for what cannot be read, as of when the file was last written.
+
+    Its risk is one that the text does not exceed: every look in it spent the largest risk that is named there.
+    """
     try:
         when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC).isoformat(timespec="seconds")
     except OSError:
         when = "unknown"
+    largest = max(USUAL_RISK, *map(float, _RISK_NUMBER.findall(text)), 0.0)
+    risk = max(1, len(_LOOK_KEY.findall(text))) * largest
     words = f"{path}, {place}"
     return LookRecord(key=words, when=when, declared={}, verdict=UNREADABLE_VERDICT, share={"risk": risk}, damaged=words)
-
-
-LOCK_PATIENCE = 10.0  # seconds to wait for another process that writes into the folder
-
-LEDGER_VARIABLE = "AEGIS_LEDGER"  # environment variable that names the folder
-
-_LEDGER_NAME = re.compile(r"[0-9a-f]{32}(-\d+)?\.json")  # of a ledger, as it was written
 
 
 def ledger_folder() -> Path:

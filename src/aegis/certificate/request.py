@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 from aegis.certificate.candidate import Candidate, FrozenTests, LearnedPolicy
 from aegis.certificate.claims import (
+    CLAIM_METHODS,
     CLAIMED_QUANTITIES,
     SUBGROUP_SHARE,
     Claim,
+    Reach,
     UnitGroup,
     check_group_variables,
     claims_at,
     margin_of,
     scopes_of,
 )
-from aegis.certificate.methods import CLAIM_METHODS, Reach
 from aegis.errors import SettingError, check_choice
 from aegis.evidence import check_delta
 from aegis.files import json_digest
@@ -25,8 +27,21 @@ from aegis.ope import Comparator, guard_measures, reward_measure
 from aegis.problem import Batch, Policy, Problem, Scope, dump_problem
 
 USUAL_DELTA = 0.05
-
 OTHER_LEVELS_ACT = ("log", "incumbent")
+Candidates = Policy | LearnedPolicy | Candidate | Sequence[Policy | LearnedPolicy | Candidate]
+
+
+class RequestTerms(TypedDict, total=False):
+    """What may be asked for beside the candidates; see `aegis.certificate.certify`."""
+
+    scopes: Iterable[Iterable[str]] | None
+    delta: float
+    method: str
+    what: Sequence[str]
+    fresh: bool
+    by: Sequence[str]
+    incumbent: Policy | Candidate | None
+    others: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +71,7 @@ class Request:
     def of(
         cls,
         problem: Problem,
-        candidates: Policy | LearnedPolicy | Candidate | Sequence[Policy | LearnedPolicy | Candidate],
+        candidates: Candidates,
         scopes: Iterable[Iterable[str]] | None = None,
         delta: float = USUAL_DELTA,
         method: str = "auto",
@@ -71,10 +86,9 @@ class Request:
         listed = tuple(Candidate.of(item, place) for place, item in enumerate(policies, 1))
         if not listed:
             raise SettingError("there is no candidate; give at least one policy")
-        names = [candidate.name for candidate in listed]
-        for name in names:
-            if names.count(name) > 1:
-                raise SettingError(f"two candidates are called '{name}'; each needs a name of its own")
+        name, count = Counter(candidate.name for candidate in listed).most_common(1)[0]
+        if count > 1:
+            raise SettingError(f"two candidates are called '{name}'; each needs a name of its own")
         frozen = next((candidate.frozen for candidate in listed if candidate.frozen is not None), None)
         if frozen is not None:
             scopes, delta = _fixed_tests(frozen, len(listed), scopes, delta, method, by)
@@ -88,7 +102,7 @@ class Request:
         variables = tuple(variable.name for variable in check_group_variables(problem, by))
         asked = scopes is not None
         check_choice(others, OTHER_LEVELS_ACT, "way in which other levels act")
-        stated = None if incumbent is None else _stated_incumbent(incumbent)
+        stated = incumbent if isinstance(incumbent, Candidate | None) else replace(Candidate.of(incumbent), name="the incumbent")
         claims = tuple(dict.fromkeys(what))
         return cls(problem, listed, chosen, delta, method, claims, fresh, asked, variables, barred, stated, others)
 
@@ -146,12 +160,6 @@ class Request:
         }
 
 
-def _stated_incumbent(incumbent: Policy | Candidate) -> Candidate:
-    """Return a given incumbent with the columns that it reads."""
-    candidate = Candidate.of(incumbent)
-    return candidate if isinstance(incumbent, Candidate) else replace(candidate, name="the incumbent")
-
-
 def _possible_scopes(
     problem: Problem, named: Iterable[Iterable[str]] | None, levels: set[str]
 ) -> tuple[tuple[Scope, ...], tuple[Scope, ...]]:
@@ -193,7 +201,11 @@ def declare_claims(request: Request, sample: Batch, groups: Sequence[UnitGroup] 
     share = delta / (pairs * (len(request.what) + len(guards)))
     claims: list[Claim] = []
     for index, candidate in enumerate(request.candidates):
-        knows = {name: _whole_distributions_known(problem, candidate, name, sample) for scope in request.scopes for name in scope}
+        knows = {
+            name: _logs_distributions(problem, name, sample) and candidate.knows_all(name, sample)
+            for scope in request.scopes
+            for name in scope
+        }
         for scope in request.scopes:
             ordered = request.named(scope)
             close = tuple(candidate.close(name, comparator) for name in ordered)
@@ -206,7 +218,6 @@ def declare_claims(request: Request, sample: Batch, groups: Sequence[UnitGroup] 
     return tuple(claims)
 
 
-def _whole_distributions_known(problem: Problem, candidate: Candidate, level: str, sample: Batch) -> bool:
+def _logs_distributions(problem: Problem, level: str, sample: Batch) -> bool:
     propensity = problem.level(level).propensity
-    logged = propensity is not None and propensity.full and sample.levels[level].mu_full is not None
-    return logged and candidate.knows_all(level, sample)
+    return propensity is not None and propensity.full and sample.levels[level].mu_full is not None

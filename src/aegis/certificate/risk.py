@@ -1,9 +1,10 @@
-"""The share of the risk that each request on the same data gets.
+"""The share of the risk that each request on the same data gets, and the registration of requests before any result is seen.
 
 The sum of risks bounds the probability that any statement on some data is wrong only if every request was fixed without results
 on them. The ledger shows which were: those registered before the first result, and the one that gave it. Together they are the
 family, which shares the risk asked for in equal parts. Any other request is refused, unless it is declared in writing that it
-was fixed before; then it gets what is left of the risk.
+was fixed before; then it gets what is left of the risk. Registering reads the log to recognise it later, and asks the candidates
+for probabilities; no reward is evaluated.
 
 Theorem (union bound). Let requests r_1, ..., r_k be fixed without looking at the data, and let r_i be tested at risk d_i.
 Whether and when each one is asked may depend on earlier results. The probability that any statement is wrong is at most
@@ -14,9 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Unpack
 
-from aegis.certificate.ledger import CERTIFY, REGISTER, LookRecord, identified, request_key
+from aegis.certificate.digests import DataDigest
+from aegis.certificate.ledger import CERTIFY, REGISTER, Ledger, LookRecord, check_ledger_folder, identified, request_key, utc_now
+from aegis.certificate.request import Candidates, Request, RequestTerms
+from aegis.certificate.scan import open_head
+from aegis.certificate.unit_split import read_head
+from aegis.errors import RefusedError, SettingError
+from aegis.files import json_digest
+from aegis.logs import Source
 
 CHOSEN_AFTER_RESULTS, RISK_SPENT = "chosen-after-results", "risk-spent"  # codes of findings
 CHOSEN_WORDS = "not a certificate: chosen after results on these data"
@@ -49,31 +58,18 @@ class RiskShare:
         """Return a share from plain data; that of a request that is the only one if nothing is stored."""
         if not stored:
             return cls.alone(risk)
-        return cls(
-            float(stored["asked"]),
-            risk,
-            int(stored["requests"]),
-            float(stored["sum"]),
-            bool(stored.get("looks")),
-            str(stored.get("fixed_before", "")),
-        )
+        looks, fixed_before = bool(stored.get("looks")), str(stored.get("fixed_before", ""))
+        return cls(float(stored["asked"]), risk, int(stored["requests"]), float(stored["sum"]), looks, fixed_before)
 
     def plain(self) -> dict[str, Any]:
         """Return plain data, without the risk itself."""
-        return {
-            "asked": self.asked,
-            "requests": self.requests,
-            "sum": self.total,
-            "looks": self.looks,
-            "fixed_before": self.fixed_before,
-        }
+        own = {"asked": self.asked, "requests": self.requests, "sum": self.total}
+        return {**own, "looks": self.looks, "fixed_before": self.fixed_before}
 
     @property
     def words(self) -> str:
         """Return what the sum of risks is about: all statements of 3 requests or looks."""
-        if self.looks:
-            return f"all statements of the {self.requests} looks at these data"
-        return f"all statements of the {self.requests} requests registered on these data"
+        return f"all statements of the {self.requests} {'looks at' if self.looks else 'requests registered on'} these data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +149,15 @@ def risk_share_of(
 ) -> RiskShare | BarredRequest:
     """Return the risk that a request may be tested at, or why it may not be looked at.
 
-    Parameters
-    ----------
-    declared
-        The request, with the risk of all statements on these data that is asked for.
-    records
-        All looks at these data and at data that share a part with them, and all registered requests.
-    fixed_before
-        The declaration that the request was fixed before any result; empty if there is none.
+    records: all looks at these data and at data that share a part with them, and all registered requests. fixed_before: the
+    declaration that the request was fixed before any result; empty if there is none.
     """
     family, key, asked = RequestFamily.of(records), request_key(declared), float(declared["delta"])
     member = family.has(declared)
     declaration = fixed_before or ("" if member else family.declaration(declared))
     if not member and not declaration:
-        return bar_chosen_after(family)
+        reason = f"{CHOSEN_WORDS}; {describe_first_result(family)}, and this request was not registered before"
+        return BarredRequest(CHOSEN_AFTER_RESULTS, reason)
     own = [look for look in family.records if look.statement and look.key == key and identified(declared)]
     for look in reversed(own):
         if look.same(key, {}) and look.asked == asked:  # the same look, at the same risk
@@ -193,13 +184,6 @@ def risk_share_of(
     return RiskShare(asked, risk, requests, sum(spent) + reserved + risk, not member or requests != len(counted), declaration)
 
 
-def bar_chosen_after(family: RequestFamily) -> BarredRequest:
-    """Return the refusal of a request that was not known before the first result."""
-    return BarredRequest(
-        CHOSEN_AFTER_RESULTS, f"{CHOSEN_WORDS}; {describe_first_result(family)}, and this request was not registered before"
-    )
-
-
 def describe_first_result(family: RequestFamily) -> str:
     """Return in words which result on these data came first."""
     first = family.first
@@ -214,17 +198,144 @@ def describe_first_result(family: RequestFamily) -> str:
 
 
 def _bar_risk_spent(asked: float, spent: float, reserved: float, again: bool) -> BarredRequest:
-    """Return the refusal of a request for which no risk is left."""
+    """Return the refusal of a request for which no risk is left; again: the log has grown since it was looked at."""
     promised = f", and {reserved:.4g} is promised to registered requests without a result" if reserved else ""
     reason = (
         f"no risk is left: --delta {asked:g} is the risk of all statements on these data together, and earlier ones "
-        f"spent {spent:.4g}{promised}"
+        f"spent {spent:.4g}{promised}{'. The log has grown since' if again else ''}"
     )
     more = f"ask for a --delta above {spent + reserved:.4g}, which is the risk of all statements together"
-    if again:
-        return BarredRequest(
-            RISK_SPENT,
-            f"{reason}. The log has grown since",
-            f"certify on the new episodes alone, in a file of their own; or {more}",
+    alone = f"certify on the new episodes alone, in a file of their own; or {more}"
+    return BarredRequest(RISK_SPENT, reason, alone if again else f"{more}; or certify on fresh data")
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What was registered, how many requests are on these data, and the share of the risk that this one gets as things are.
+
+    declared: the request as it stands in the ledger. requests: registered ones and those with a result. already: it was known
+    before. share: None if no risk is left for it, and `reason` says why.
+    """
+
+    declared: Mapping[str, Any]
+    requests: int
+    already: bool
+    share: RiskShare | None
+    reason: str
+    ledger: str
+    fixed_before: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        share = None if self.share is None else {"risk": self.share.risk, **self.share.plain()}
+        return {
+            "registered": dict(self.declared),
+            "digest": request_key(self.declared),
+            "already": self.already,
+            "requests": self.requests,
+            "share": share,
+            "reason": self.reason,
+            "fixed_before": self.fixed_before,
+            "ledger": self.ledger,
+        }
+
+
+def register(
+    source: Source,
+    candidates: Candidates,
+    *,
+    fixed_before: str | None = None,
+    ledger: str | Path | None = None,
+    now: str | None = None,
+    **terms: Unpack[RequestTerms],
+) -> Registration:
+    """Write a request into the ledger of these data without looking at any result.
+
+    Parameters
+    ----------
+    source, candidates, terms
+        As in `certify`. The risk `delta` is recorded, and not part of what the request is known by.
+    fixed_before
+        A written declaration that the request was fixed before any result on these data; needed once there is one.
+    ledger
+        The folder of the ledger; None for the user's own.
+    now
+        The time that the ledger states; None for the present.
+
+    Returns
+    -------
+    Registration
+        The request, the number of requests on these data, and its share of the risk.
+
+    Raises
+    ------
+    RefusedError
+        There is a result on these data, or on data that share a part with them, and no declaration.
+    SettingError
+        A candidate has no digest, so that the request could not be known again.
+    """
+    request = Request.of(source.problem, candidates, **terms)
+    if request.frozen is not None:
+        raise SettingError("the tests of a challenger were fixed when it was frozen: certify it, it needs no registration")
+    declared, declaration = request.declared(), check_declaration(fixed_before)
+    if not identified(declared):
+        names = ", ".join(candidate.name for candidate in request.candidates if candidate.digest is None)
+        raise SettingError(
+            f"{names}: a policy without a digest cannot be registered, because it would not be known again; give a policy "
+            "folder, columns, or a function that has a name in a module"
         )
-    return BarredRequest(RISK_SPENT, reason, f"{more}; or certify on fresh data")
+    check_ledger_folder(ledger)
+    head, _, _ = open_head(request, source.batches(request.columns))
+    data, key = DataDigest.of(source), request_key(declared)
+    book = Ledger.of(data.total, ledger, data.known_by(head))
+    already = False
+
+    def choose(earlier: Sequence[LookRecord]) -> LookRecord | None:
+        nonlocal already
+        family = RequestFamily.of(earlier)
+        fixed = family.has(declared)
+        if not fixed and not declaration and not family.declaration(declared):
+            raise RefusedError(
+                f"cannot be registered: {describe_first_result(family)}, and a request that is chosen after a result is no "
+                f"certificate [{CHOSEN_AFTER_RESULTS}]",
+                fix='register it on fresh data, or declare in writing that it was fixed before: --fixed-before "reason"',
+            )
+        here = [look for look in earlier if look.key == key and not look.part and (look.kind == REGISTER or look.result)]
+        already = bool(here) and (family.first is not None or here[-1].asked == request.delta)
+        when, declared_before = now or utc_now(), "" if fixed else declaration
+        return None if already else LookRecord(key, when, declared, kind=REGISTER, fixed_before=declared_before)
+
+    book.add(choose)
+    records = book.records()
+    family, outcome = RequestFamily.of(records), risk_share_of(declared, records, declaration)
+    share, reason = (None, f"{outcome.reason}; {outcome.fix}") if isinstance(outcome, BarredRequest) else (outcome, "")
+    known = {look.key for look in records if look.kind == REGISTER or look.statement}
+    written = declaration if not family.has(declared) else ""
+    return Registration(declared, len(known), already, share, reason, str(book.path), written)
+
+
+def record_result(
+    source: Source, kind: str, request: Mapping[str, Any], ledger: str | Path | bool | None = None, now: str | None = None
+) -> None:
+    """Write down that a command other than `certify` shows estimates of candidates on all units of a log.
+
+    kind: the command. asked: what it was asked for, as plain data. ledger: as in `certify`.
+    """
+    if ledger is False:
+        return
+    folder = None if isinstance(ledger, bool) else ledger
+    check_ledger_folder(folder)
+    batches = source.batches()
+    head, _, _ = read_head(batches)
+    batches.close()
+    data = DataDigest.of(source)
+    book = Ledger.of(data.total, folder, data.known_by(head))
+    declared = {"asked": json_digest(dict(request)), **request}
+    book.add(lambda _: LookRecord(request_key(declared), now or utc_now(), declared, "shown", kind=kind))
+
+
+def check_declaration(text: str | None) -> str:
+    """Return a written declaration; SettingError if it is blank."""
+    if text is not None and not text.strip():
+        raise SettingError("--fixed-before needs a reason in words: when and where was the request fixed before the results?")
+    return "" if text is None else text.strip()

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from aegis.audit import Auditor, skips_costly_checks
-from aegis.certificate.candidate import CodeBehaviour, code_modules
-from aegis.certificate.claims import Claim, subgroups_of
-from aegis.certificate.contamination import SeenEpisodes, add_to_recognition, start_recognition
+from aegis.certificate.candidate import CodeBehaviour, SeenEpisodes, add_to_recognition, code_modules, start_recognition
+from aegis.certificate.claims import BOTH_SIDES, Claim, subgroups_of
 from aegis.certificate.evidence import ClaimEvidence, UnitMoments, fit_models, place_grid
-from aegis.certificate.methods import BOTH_SIDES
 from aegis.certificate.request import Request, declare_claims
 from aegis.certificate.unit_split import (
     MOST_SENSITIVITY_ROWS,
@@ -90,7 +87,10 @@ class ScanResult:
         return cls(
             claims,
             [],
-            {pair: _moments(request.problem) for pair in pairs},
+            {
+                pair: UnitMoments(ESTIMATE_SERIES, ClusterUnits.start(request.problem, np.zeros(len(ESTIMATE_SERIES))))
+                for pair in pairs
+            },
             spreads,
             {
                 (index, name): spreads.get((index, own_weight_scope(request.problem, name)), WeightSpread())
@@ -164,12 +164,6 @@ def own_weight_scope(problem: Problem, name: str) -> Scope:
     return Scope(name) if same else Scope()
 
 
-def _moments(problem: Problem) -> UnitMoments:
-    if problem.cluster is None:
-        return UnitMoments(ESTIMATE_SERIES, None)
-    return UnitMoments(ESTIMATE_SERIES, ClusterUnits(np.zeros(len(ESTIMATE_SERIES)), problem.cluster_most, problem.cluster_name))
-
-
 MOSTLY_CERTIFIED = 0.9  # share of certified episodes from which it is cheaper to compute all of a batch than to take them out
 
 _EpisodeMask = npt.NDArray[np.bool_]
@@ -208,9 +202,13 @@ def _add_view(request: Request, result: ScanResult, index: int, view: CandidateV
         claim = item.claim
         if claim.candidate != index:
             continue
+        counted = certified
         if claim.group is None:
             values = item.compute(view)
-        item.add(values, cluster, certified if claim.group is None else _intersection(claim.group.members(view.batch), certified))
+        else:
+            members = claim.group.members(view.batch)
+            counted = members if certified is None else members & certified
+        item.add(values, cluster, counted)
         if claim.what == "gain" and claim.group is None:
             robust = request.problem.carry_over == "none" and any(part.modelled for part in claim.parts)
             sides = any(part.name.startswith(BOTH_SIDES) for part in claim.parts)
@@ -227,10 +225,6 @@ def _add_view(request: Request, result: ScanResult, index: int, view: CandidateV
         if position == index and spread is not result.spreads.get((index, own_weight_scope(request.problem, name))):
             weights = level_weights(view, view.batch, name)
             spread.add(weights if certified is None else weights[rows[name]])
-
-
-def _intersection(members: _EpisodeMask, certified: _EpisodeMask | None) -> _EpisodeMask:
-    return members if certified is None else members & certified
 
 
 def _expand_mask(batch: Batch, mask: _EpisodeMask) -> dict[str | None, _EpisodeMask]:
@@ -251,24 +245,26 @@ def scan_log(
     request: Request,
     batches: Iterator[Batch],
     sides: UnitSplit,
-    total_rows: int | None = None,
     looks: Sequence[BatchObserver] = (),
     opening: OpenLook | None = None,
 ) -> ScanResult:
     """Run the whole pass.
 
-    total_rows: of the log, to foresee its units. looks: called with every batch, one after the other, in a thread, such as the
-    audit. opening: called with the head of the log, when the candidates have answered for it and before anything is looked at;
-    returns the request with the risk that it may be tested at.
+    looks: called with every batch, one after the other, in a thread, such as the audit. opening: called with the head of the
+    log, when the candidates have answered for it and before anything is looked at; returns the request with the risk that it may
+    be tested at.
     """
     head, rest, whole = open_head(request, batches)
     request = request if opening is None else opening(head)
-    with BackgroundObserver(
-        partial(_show_batch, looks)
-    ) as beside:  # what they have seen when something is refused stands beside the refusal
+
+    def show(batch: Batch) -> None:
+        for look in looks:
+            look(batch)
+
+    with BackgroundObserver(show) as beside:  # what they have seen when something is refused stands beside the refusal
         for batch in head:
             beside.show(batch)
-        result = place_evidence(request, head, whole, sides, total_rows)
+        result = place_evidence(request, head, whole, sides)
         while head:  # each is let go of when it has been added
             add_batch(request, result, head.pop(0))
         for batch in rest:
@@ -283,13 +279,14 @@ def open_head(request: Request, batches: Iterator[Batch]) -> tuple[list[Batch], 
     head, rest, whole = read_head(batches)
     if not head:
         raise RefusedError("the log has no episodes: there is nothing to certify on")
-    _try_policies(request, _sample_episodes(head))
+    sample = _sample_episodes(head)
+    for candidate in request.candidates:  # each raises what it cannot answer before any unit is opened
+        for name in requested_levels(request):
+            candidate.policy.taken(name, sample)
     return head, rest, whole
 
 
-def place_evidence(
-    request: Request, head: list[Batch], whole: bool, sides: UnitSplit, total_rows: int | None = None
-) -> ScanResult:
+def place_evidence(request: Request, head: list[Batch], whole: bool, sides: UnitSplit) -> ScanResult:
     """Return no evidence yet: claims are declared, grids placed and models fitted on the prior units of the head."""
     problem = request.problem
     sides = add_placing_split(sides, head, whole)
@@ -298,7 +295,7 @@ def place_evidence(
         claims = declare_claims(request, _sample_episodes(head), subgroups_of(problem, request.by, prior))
     else:
         claims = tuple(claim for claim, _ in frozen.claims)
-    units = foresee_units(problem, sides, head, whole, total_rows)
+    units = foresee_units(problem, sides, head)
     result = ScanResult.start(request, claims, sides)
     result.held = SensitivityUnits(
         choose_sensitivity_units(problem, sides, head, MOST_SENSITIVITY_ROWS), whole or problem.cluster is None, prior, units
@@ -325,18 +322,6 @@ def _sample_episodes(head: Sequence[Batch]) -> Batch:
     return head[0].take_episodes(np.arange(min(2, len(head[0]))))
 
 
-def _show_batch(looks: Sequence[BatchObserver], batch: Batch) -> None:
-    for look in looks:
-        look(batch)
-
-
-def _try_policies(request: Request, sample: Batch) -> None:
-    """Ask every candidate at every level in scope: it raises what it cannot answer before any unit is opened."""
-    for candidate in request.candidates:
-        for name in requested_levels(request):
-            candidate.policy.taken(name, sample)
-
-
 @dataclass(slots=True)
 class PieceResult:
     """What was found in a piece, the rows at its ends, and why it was refused half way, if it was."""
@@ -344,7 +329,7 @@ class PieceResult:
     scan: ScanResult
     auditor: Auditor
     ends: list[pa.Table]
-    refusal: str | None = None
+    refusal: RefusedError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,14 +350,14 @@ class PieceScan:
         result.models = []  # everybody has them
         return PieceResult(result, auditor, reading.ends, refusal)
 
-    def weigh(self, batches: Iterable[Batch], result: ScanResult, auditor: Auditor) -> str | None:
+    def weigh(self, batches: Iterable[Batch], result: ScanResult, auditor: Auditor) -> RefusedError | None:
         """Add batches; return why they were refused, None if they were not."""
         for batch in batches:
             auditor.add(batch)
             try:
                 add_batch(self.request, result, batch)
             except RefusedError as error:
-                return str(error)
+                return error
         return None
 
 
@@ -392,8 +377,9 @@ def scan_pieces(
     batches.close()
     auditor.place(head[0])
     result = place_evidence(request, head, whole, sides)
-    head.clear()
-    _release_memory()
+    head.clear()  # from here on this process waits, and others need memory
+    pa.default_memory_pool().release_unused()
+    release_memory()
     work = PieceScan(pieces, request, result.again(request), auditor.part(0))
     edges, number = pieces.edges(), len(pieces)
     last = PieceResult(result.again(request), auditor.part(number), [])
@@ -414,12 +400,6 @@ def scan_pieces(
     return result
 
 
-def _release_memory() -> None:
-    """Give back what reading the head has taken: from here on this process waits, and others need memory."""
-    pa.default_memory_pool().release_unused()
-    release_memory()
-
-
-def _raise_refusal(refusal: str | None) -> None:
+def _raise_refusal(refusal: RefusedError | None) -> None:
     if refusal is not None:
-        raise RefusedError(refusal)
+        raise refusal

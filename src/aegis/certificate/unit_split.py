@@ -22,11 +22,11 @@ from aegis.logs import Source, Split, hash_ids, id_parts, ids_as_text
 from aegis.problem import AnyArray, Batch, Hashes, Problem, concat
 
 PLACING_SHARE = 0.05
-
 LEAST_PLACING = 20  # units, on average
-
 PLACING_KEY = "grid"
-
+HEAD_ROWS = 400_000
+MOST_PRIOR_ROWS = 20_000  # innermost rows that grids are placed on; more would only take longer
+MOST_SENSITIVITY_ROWS = 65_536  # innermost decisions
 # The column of a live gate's log that marks episodes whose actions were not drawn as logged, or that follow one left out.
 GAP_COLUMN = "gate_gap"
 
@@ -56,7 +56,7 @@ class EarliestUnits:
     ids: tuple[int, ...]
 
     @classmethod
-    def of(cls, problem: Problem, batches: Iterable[Batch], count: int) -> EarliestUnits:
+    def of(cls, batches: Iterable[Batch], count: int) -> EarliestUnits:
         """Return the first so many units, reading no further than they reach."""
         hashes: dict[int, None] = {}
         for batch in batches:
@@ -123,11 +123,10 @@ def _refuse_gaps(problem: Problem, batch: Batch, certified: npt.NDArray[np.bool_
     wrong = np.flatnonzero(gaps & certified)
     if wrong.size:
         raise RefusedError(
-            f"column '{GAP_COLUMN}': the live gate that wrote this log notes at episode {batch.episode[wrong[0]]} "
-            "that actions were "
-            "not drawn as it logs them, or that not all of them are known. Whether that happens may depend on how an episode "
-            "goes, so that nothing can be certified on a log with such episodes, nor without them. What the gate has certified "
-            "itself does not use them: certify its challenges (export/challenges)"
+            f"column '{GAP_COLUMN}': the live gate that wrote this log notes at episode {batch.episode[wrong[0]]} that actions "
+            "were not drawn as it logs them, or that not all of them are known. Whether that happens may depend on how an "
+            "episode goes, so that nothing can be certified on a log with such episodes, nor without them. What the gate has "
+            "certified itself does not use them: certify its challenges (export/challenges)"
         )
 
 
@@ -144,20 +143,20 @@ def learned_splits(source: Source, candidates: Sequence[Candidate], fresh: bool,
             continue
         log = dict(record.get("log", {}))
         same_log, shared = log.get("digest") == data.total, data.learned_parts(log)
-        part = "this very log" if same_log else f"{', '.join(shared)}, which is a part of this log"
-        if record.get("split") is None:
-            if same_log or shared:
-                what = "all rows of this log" if same_log else part
-                raise RefusedError(
-                    f"{candidate.name} was fitted on {what}: a certificate needs units that the policy has not "
-                    "seen; learn it on one side of a split (aegis learn), or certify it on other data"
-                )
-            continue
-        if fresh and (same_log or shared):
-            raise RefusedError(f"{candidate.name} was learned from {part}: it is not fresh; leave out --fresh")
-        check_unit_columns(source.problem, candidate)
-        if not fresh:
-            splits[source.with_cut(Split.of(record["split"]))] = None
+        if (same_log or shared) and (record.get("split") is None or fresh):
+            part = f"{', '.join(shared)}, which is a part of this log"
+            if record.get("split") is not None:
+                part = "this very log" if same_log else part
+                raise RefusedError(f"{candidate.name} was learned from {part}: it is not fresh", fix="leave out --fresh")
+            raise RefusedError(
+                f"{candidate.name} was fitted on {'all rows of this log' if same_log else part}: a certificate needs units that "
+                "the policy has not seen",
+                fix="learn it on one side of a split (aegis learn), or certify it on other data",
+            )
+        if record.get("split") is not None:
+            check_unit_columns(source.problem, candidate)
+            if not fresh:
+                splits[source.with_cut(Split.of(record["split"]))] = None
     return tuple(splits)
 
 
@@ -170,29 +169,21 @@ def check_unit_columns(problem: Problem, candidate: Candidate) -> None:
     stated = candidate.record.get("units")
     if stated is None:
         return
-    timed = dict(candidate.record["split"]).get("kind") == "time"
-    pairs = {
-        "episode": (tuple(stated["episode"]), problem.episode),
-        "cluster": (_cluster_columns(stated["cluster"]), problem.cluster),
-        **({"time": (stated["time"], problem.time)} if timed else {}),
-    }
-    differ = [f"{name}: {_quoted_columns(was)} (now {_quoted_columns(now)})" for name, (was, now) in pairs.items() if was != now]
-    if not differ:
-        return
-    raise RefusedError(
-        f"{candidate.name} was learned with other units than those of this problem, {'; '.join(differ)}: the sides of its split "
-        "follow from these columns, so that units it was learned from would be certified; use the problem it was learned "
-        "with, or learn it again"
-    )
+    names = ("episode", "cluster", "time") if dict(candidate.record["split"]).get("kind") == "time" else ("episode", "cluster")
+    pairs = {name: (_columns(stated[name]), _columns(getattr(problem, name))) for name in names}
+    differ = [f"{name}: {was or 'none'} (now {now or 'none'})" for name, (was, now) in pairs.items() if was != now]
+    if differ:
+        raise RefusedError(
+            f"{candidate.name} was learned with other units than those of this problem, {'; '.join(differ)}: the sides of its "
+            "split follow from these columns, so that units it was learned from would be certified",
+            fix="use the problem it was learned with, or learn it again",
+        )
 
 
-def _cluster_columns(stated: Any) -> str | tuple[str, ...] | None:
-    """Return the columns of a cluster as a problem has them; records are plain data, with lists."""
-    return tuple(stated) if isinstance(stated, list) else stated
-
-
-def _quoted_columns(columns: str | Sequence[str] | None) -> str:
-    return "none" if columns is None else f"'{columns}'" if isinstance(columns, str) else ", ".join(f"'{c}'" for c in columns)
+def _columns(stated: str | Sequence[str] | None) -> str:
+    """Return a column or several, quoted; empty if there are none."""
+    columns = () if stated is None else (stated,) if isinstance(stated, str) else stated
+    return ", ".join(f"'{column}'" for column in columns)
 
 
 def placing_split(units: int | None) -> Split:
@@ -210,7 +201,7 @@ def placing_in_time(source: Source, units: int) -> Split | EarliestUnits:
     share = placing_split(units).fraction
     if source.problem.time is not None:
         return source.with_cut(Split("time", fraction=share))
-    return EarliestUnits.of(source.problem, source.batches(), math.ceil(share * units))
+    return EarliestUnits.of(source.batches(), math.ceil(share * units))
 
 
 def first_open_unit(source: Source) -> OpenUnits | None:
@@ -236,7 +227,8 @@ def first_open_unit(source: Source) -> OpenUnits | None:
         if batch.time.dtype.kind not in "iufM":
             raise RefusedError(
                 f"column '{problem.time}': units count in the order of their start, but this is text, whose order is not that of "
-                "time; write numbers, or dates as 2024-03-01T06:00:00"
+                "time",
+                fix="write numbers, or dates as 2024-03-01T06:00:00",
             )
         still = np.unique(batch.episode_of(problem.innermost.name)[~batch.closed])
         if batch.cluster is None:
@@ -249,11 +241,6 @@ def first_open_unit(source: Source) -> OpenUnits | None:
     if waiting:
         return OpenUnits(min(starts[key] for key in waiting), starts)
     return None if first is None else OpenUnits(first)
-
-
-HEAD_ROWS = 400_000
-
-MOST_PRIOR_ROWS = 20_000  # innermost rows that grids are placed on; more would only take longer
 
 
 def read_head(batches: Iterator[Batch]) -> tuple[list[Batch], Iterator[Batch], bool]:
@@ -272,9 +259,7 @@ def add_placing_split(sides: UnitSplit, head: Sequence[Batch], whole: bool) -> U
     """Return the sides with a split that sets units apart to place grids, if no candidate brings one."""
     if sides.splits:
         return sides
-    units = None
-    if whole:
-        units = len(np.unique(np.concatenate([unit_ids(batch) for batch in head])))
+    units = len(np.unique(np.concatenate([unit_ids(batch) for batch in head]))) if whole else None
     return UnitSplit((placing_split(units),), sides.opening)
 
 
@@ -296,17 +281,10 @@ def id_hashes(ids: AnyArray) -> Hashes:
     return hash_ids([ids_as_text(part) for part in id_parts(ids)])
 
 
-def foresee_units(problem: Problem, sides: UnitSplit, head: Sequence[Batch], whole: bool, total_rows: int | None) -> int:
-    """Return about how many units will be certified."""
-    masks = [sides.certified(problem, batch) for batch in head]
-    units = sum(int(mask.sum()) for mask in masks)
-    if problem.cluster is not None:
-        units = len(np.unique(np.concatenate([unit_ids(batch)[mask] for batch, mask in zip(head, masks, strict=True)])))
-    rows = sum(len(batch.levels[problem.innermost.name]) for batch in head)
-    return units if whole or total_rows is None else max(1, round(units * total_rows / rows))
-
-
-MOST_SENSITIVITY_ROWS = 65_536  # innermost decisions
+def foresee_units(problem: Problem, sides: UnitSplit, head: Sequence[Batch]) -> int:
+    """Return how many units of the head will be certified, which is about how many there are of a log that is not long."""
+    ids = [unit_ids(batch)[sides.certified(problem, batch)] for batch in head]
+    return sum(map(len, ids)) if problem.cluster is None else len(np.unique(np.concatenate(ids)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,79 +62,58 @@ def judge_results(
 
     delta: the risk of these results. share: how the risk is shared with other requests on these data.
     """
-    best, shared = recommended_result(levels), share or RiskShare.alone(delta)
-    word, unit = unit_word(problem), problem.reward.unit
+    best, shared, word = recommended_result(levels), share or RiskShare.alone(delta), unit_word(problem)
+    declared = shared.fixed_before and (
+        f' Declared in writing, and not checked: the request was fixed before any result on these data ("{shared.fixed_before}").'
+    )
     if best is None or best.verdict == REFUSED:
         reason = best.reason if best is not None else "there is nothing to certify"
         fix = fixes[0] if fixes else "see the findings"
-        return Verdict(
-            verdict=REFUSED,
-            sentence=f"Refused: {reason}{_declared(shared)}",
-            candidate=None if best is None else best.candidate,
-            scope=() if best is None else best.scope,
-            unit=unit,
-            units=0 if best is None else best.units,
-            unit_word=word,
-            delta=delta,
-            next_step=f"Do not hand over. {_sentence(fix)}",
-        )
-    if best.verdict == CERTIFIED:
+        sentence = f"Refused: {reason}"
+        step = f"Do not hand over. {fix[:1].upper()}{fix[1:]}{'' if fix.endswith('.') else '.'}"
+    elif best.verdict == CERTIFIED:
         sentence, step = _certified(problem, best, word, shared)
+        sentence, step = _with_warnings(sentence, step, caveats.doubts.get((best.candidate, best.scope)), caveats.warned)
     else:
         sentence, step = _not_yet(problem, best, word, shared, _closer(problem, best, caveats.moving))
-    doubt = caveats.doubts.get((best.candidate, best.scope))
-    if doubt is not None and best.verdict == CERTIFIED:
-        sentence, step = _with_doubt(sentence, step, doubt)
-    if best.verdict == CERTIFIED:
-        sentence, step = _interfering(sentence, step, caveats.warned)
-    sentence += _fixed_before(best, caveats.assumed) + _wrong_by(problem, best) + _without_exploring(problem, best)
-    sentence += _others_refused(levels) + _declared(shared)
+    if best is not None and best.verdict != REFUSED:
+        sentence += _remarks(problem, best, levels, caveats.assumed)
+    numbers: dict[str, Any] = {"candidate": None, "scope": (), "units": 0}
+    if best is not None:
+        numbers = {name: getattr(best, name) for name in (*numbers, "gain_lower", "estimate", "further_units")}
     return Verdict(
-        verdict=best.verdict,
-        sentence=sentence,
-        candidate=best.candidate,
-        scope=best.scope,
-        gain_lower=best.gain_lower,
-        estimate=best.estimate,
-        unit=unit,
-        units=best.units,
+        verdict=REFUSED if best is None else best.verdict,
+        sentence=sentence + declared,
+        unit=problem.reward.unit,
         unit_word=word,
         delta=delta,
-        further_units=best.further_units,
         next_step=step,
+        **numbers,
     )
 
 
-def _with_doubt(sentence: str, step: str, doubt: WeightDoubt) -> tuple[str, str]:
-    """Return sentence and next step with what speaks against a certified verdict."""
-    return (
-        f"{sentence} But its weights average {doubt.mean:.4g} and not one, to which a log in order comes with a chance of "
-        f"{doubt.chance}: if something is wrong with the log, this gain need not be there.",
-        f"First find out why the weights average {doubt.mean:.4g} (doubtful-weights): is a context known only after the "
-        f"decision, or are logged probabilities too low? If nothing is found: {_lower(step)}",
-    )
-
-
-def _interfering(sentence: str, step: str, warned: Collection[str]) -> tuple[str, str]:
-    """Return sentence and next step with what the audit says about decisions or episodes that act on each other."""
-    signs, untested = ([code for code in codes if code in warned] for codes in (INTERFERENCE, NOT_TESTED))
-    if signs:
+def _with_warnings(sentence: str, step: str, doubt: WeightDoubt | None, warned: Collection[str]) -> tuple[str, str]:
+    """Return sentence and next step of a certified verdict with what speaks against it."""
+    if doubt is not None:
         sentence += (
-            f" But the audit warns that decisions or episodes act on each other ({join_words(signs)}): if they do, "
-            "this gain need "
-            "not be there."
+            f" But its weights average {doubt.mean:.4g} and not one, to which a log in order comes with a chance of "
+            f"{doubt.chance}: if something is wrong with the log, this gain need not be there."
         )
         step = (
-            f"First rule out that decisions or episodes act on each other ({join_words(signs)}). If they do not: {_lower(step)}"
+            f"First find out why the weights average {doubt.mean:.4g} (doubtful-weights): is a context known only after the "
+            f"decision, or are logged probabilities too low? If nothing is found: {_lower(step)}"
         )
+    signs, untested = (join_words([code for code in codes if code in warned]) for codes in (INTERFERENCE, NOT_TESTED))
+    if signs:
+        sentence += f" But the audit warns that decisions or episodes act on each other ({signs}): if they do, "
+        sentence += "this gain need not be there."
+        step = f"First rule out that decisions or episodes act on each other ({signs}). If they do not: {_lower(step)}"
     elif untested:
         sentence += (
             " Whether decisions or episodes act on each other's later rewards was not tested, because the controller reacts to "
-            f"them ({join_words(untested)})."
+            f"them ({untested})."
         )
-        step = (
-            f"First make sure that decisions and episodes do not act on each other ({join_words(untested)}). Then {_lower(step)}"
-        )
+        step = f"First make sure that decisions and episodes do not act on each other ({untested}). Then {_lower(step)}"
     return sentence, step
 
 
@@ -142,11 +121,20 @@ def _lower(step: str) -> str:
     return f"{step[:1].lower()}{step[1:]}"
 
 
-def _fixed_before(best: LevelResult, assumed: Collection[str]) -> str:
-    """Return what a verdict on a candidate without a training record rests on."""
-    if best.candidate not in assumed or best.verdict == REFUSED:
-        return ""
-    return " The candidate is assumed fixed before this log was seen: no training record shows it."
+def _remarks(problem: Problem, best: LevelResult, levels: Sequence[LevelResult], assumed: Collection[str]) -> str:
+    """Return what is said beside the numbers of a result that is not refused."""
+    text = ""
+    if best.candidate in assumed:
+        text += " The candidate is assumed fixed before this log was seen: no training record shows it."
+    factors = problem.wrong_by(best.scope)
+    if factors:
+        words = join_words([f"{factor:g} at '{name}'" for name, factor in factors.items()])
+        text += f" Propensities may be wrong by a factor of up to {words}, as declared."
+    text += _without_exploring(problem, best)
+    refused = sum(level.verdict == REFUSED for level in levels)
+    if refused:  # a verdict on one scope is none on these
+        text += f" {refused} of {len(levels)} scopes {'is' if refused == 1 else 'are'} refused: see the findings."
+    return text
 
 
 def _without_exploring(problem: Problem, best: LevelResult) -> str:
@@ -164,38 +152,6 @@ def _without_exploring(problem: Problem, best: LevelResult) -> str:
         return f"{over}; the incumbent earns {format_amount(abs(part), unit)} {more} than the log did{most}."
     why = "comes from no longer exploring" if best.explored else "is the difference between the incumbent and the log"
     return f"{over}, of which {format_amount(part, unit)} {why}{most}."
-
-
-def _wrong_by(problem: Problem, best: LevelResult) -> str:
-    """Return a sentence on the propensities that are declared to be wrong by a factor."""
-    factors = problem.wrong_by(best.scope)
-    if not factors:
-        return ""
-    words = join_words([f"{factor:g} at '{name}'" for name, factor in factors.items()])
-    return f" Propensities may be wrong by a factor of up to {words}, as declared."
-
-
-def _others_refused(levels: Sequence[LevelResult]) -> str:
-    """Return a sentence that says how many of the scopes are refused: a verdict on one of them is none on these."""
-    count = sum(level.verdict == REFUSED for level in levels)
-    if not count:
-        return ""
-    return f" {count} of {len(levels)} scopes {'is' if count == 1 else 'are'} refused: see the findings."
-
-
-def _declared(share: RiskShare) -> str:
-    """Return a sentence with the declaration that a request was fixed before results."""
-    if not share.fixed_before:
-        return ""
-    return (
-        f' Declared in writing, and not checked: the request was fixed before any result on these data ("{share.fixed_before}").'
-    )
-
-
-def hardly_overlaps(level: LevelResult) -> bool:
-    """Say whether the log hardly contains decisions like the candidate's, so that nothing can be foreseen from it."""
-    effective = level.weights.get("effective_units")
-    return effective is not None and effective < THIN_UNITS and level.units >= FORESEEABLE and level.verdict == NOT_YET
 
 
 def recommended_result(levels: Sequence[LevelResult]) -> LevelResult | None:
@@ -245,8 +201,8 @@ def blocking_level(
 
 
 def join_words(words: Sequence[str]) -> str:
-    """Return words as one says them: a, b and c."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    """Return words as one says them: a, b and c; nothing without any."""
+    return "".join(words) if len(words) < 2 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def format_amount(value: float | None, unit: str) -> str:
@@ -258,11 +214,9 @@ def format_amount(value: float | None, unit: str) -> str:
 
 def format_forecast(number: int, things: str, before: str = "") -> str:
     """Return a forecast of how many things it takes: about 20 new episodes; a number beyond all use is not written out."""
-    return (
-        f"more than {MANY_UNITS // 10**6} million {before}{things}"
-        if number > MANY_UNITS
-        else f"about {pluralise(number, things, before)}"
-    )
+    if number > MANY_UNITS:
+        return f"more than {MANY_UNITS // 10**6} million {before}{things}"
+    return f"about {pluralise(number, things, before)}"
 
 
 def format_at_least(value: float | None, unit: str = "", upper: bool = False) -> str:
@@ -281,8 +235,7 @@ def _certified(problem: Problem, best: LevelResult, word: str, share: RiskShare)
     sentence = (
         f"Certified: with probability at least {_percent(1 - share.total)}, {all_hold}{best.candidate} at {_scope(best)} "
         f"{earns} at least {format_at_least(best.gain_lower, problem.reward.unit)} {more} per {_per(problem)} than "
-        f"{_compared(best)} "
-        f"({_estimate(best, problem.reward.unit)}), on {pluralise(best.units, word)}."
+        f"{_compared(best)} ({_estimate(best, problem.reward.unit)}), on {pluralise(best.units, word)}."
     )
     return sentence, _deploy(best)
 
@@ -315,50 +268,44 @@ def _estimate(best: LevelResult, unit: str) -> str:
 
 
 def _not_yet(problem: Problem, best: LevelResult, word: str, share: RiskShare, closer: str) -> tuple[str, str]:
-    unit = problem.reward.unit
+    unit, units = problem.reward.unit, pluralise(best.units, word)
     of = f" (its share of {_percent(share.total)} for {share.words})" if share.requests > 1 else ""
     goal = f"more than {format_amount(best.margin, unit)} better" if best.margin else "better"
     sentence = (
-        f"Not yet: on {pluralise(best.units, word)} it is not certified at risk {_percent(share.risk)}{of} that "
-        f"{best.candidate} at {_scope(best)} is {goal} than {_compared(best)}; its gain per {_per(problem)} is at least "
-        f"{format_at_least(best.gain_lower, unit)} ({_estimate(best, unit)})."
+        f"Not yet: on {units} it is not certified at risk {_percent(share.risk)}{of} that {best.candidate} at {_scope(best)} is "
+        f"{goal} than {_compared(best)}; its gain per {_per(problem)} is at least {format_at_least(best.gain_lower, unit)} "
+        f"({_estimate(best, unit)})."
     )
-    if hardly_overlaps(best):
-        effective = best.weights["effective_units"]
-        return sentence, (
-            f"Keep the incumbent. The log hardly contains decisions like those of {best.candidate}: "
-            f"{pluralise(best.units, word)} "
-            f"tell as much of it as about {effective:.2g} of its own would, too few to foresee how many more it would take. Take "
-            f"a candidate closer to the legacy ({closer}), or let the legacy explore more."
+    effective = best.weights.get("effective_units")
+    if effective is not None and effective < THIN_UNITS and best.units >= FORESEEABLE:
+        step = (
+            f"The log hardly contains decisions like those of {best.candidate}: {units} tell as much of it as about "
+            f"{effective:.2g} of its own would, too few to foresee how many more it would take. Take a candidate closer to the "
+            f"legacy ({closer}), or let the legacy explore more."
         )
-    if best.further_units is not None:
-        return sentence, (
-            f"Keep the incumbent. Log {format_forecast(best.units + best.further_units, word, 'new ')} as before, if "
-            "evidence goes "
-            "on growing as it did, and certify the same candidate on them alone, in a file of their own: that costs no further "
-            f"risk. The whole log again takes {format_forecast(best.further_units, word, 'further ')}, but it is a second "
-            f"look at these data: ask for the sum of both risks (--delta {_more_risk(share)})."
+    elif best.further_units is not None:
+        step = (
+            f"Log {format_forecast(best.units + best.further_units, word, 'new ')} as before, if evidence goes on growing as it "
+            "did, and certify the same candidate on them alone, in a file of their own: that costs no further risk. The whole "
+            f"log again takes {format_forecast(best.further_units, word, 'further ')}, but it is a second look at these data: "
+            f"ask for the sum of both risks (--delta {share.total + share.risk:.4g})."
         )
-    if best.units < FORESEEABLE:
-        return sentence, (
-            f"Keep the incumbent. {pluralise(best.units, word)} {'is' if best.units == 1 else 'are'} too few to "
-            "foresee anything: "
-            f"log at least {FORESEEABLE} new ones, and certify on them alone, in a file of their own."
+    elif best.units < FORESEEABLE:
+        step = (
+            f"{units} {'is' if best.units == 1 else 'are'} too few to foresee anything: log at least {FORESEEABLE} new ones, and "
+            "certify on them alone, in a file of their own."
         )
-    return sentence, (
-        "Keep the incumbent. More of the same data would not do: take another candidate, closer to the legacy "
-        f"({closer}), explore more, or declare a narrower reward range if it is true."
-    )
+    else:
+        step = (
+            f"More of the same data would not do: take another candidate, closer to the legacy ({closer}), explore more, or "
+            "declare a narrower reward range if it is true."
+        )
+    return sentence, f"Keep the incumbent. {step}"
 
 
 def _compared(best: LevelResult) -> str:
     """Return who a candidate is compared with, and how the other levels act meanwhile."""
     return f"{best.comparator}, {best.others}" if best.others else best.comparator
-
-
-def _more_risk(share: RiskShare) -> str:
-    """Return the risk to ask for, for a second look at the risk of this one."""
-    return f"{share.total + share.risk:.4g}"
 
 
 def _closer(problem: Problem, best: LevelResult, moving: Collection[str]) -> str:
@@ -384,7 +331,3 @@ def _scope(best: LevelResult) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.6g} %"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

@@ -110,46 +110,33 @@ def verify(
     RefusedError
         The ledger refused the request, so that there are no numbers to verify.
     """
-    _check_looked_at(content)
+    for item in content["findings"]:  # there are no numbers, and computing them would be a look
+        if item.get("code") in (CHOSEN_AFTER_RESULTS, RISK_SPENT):
+            raise RefusedError(f"there is nothing to verify: {item['message']} [{item['code']}]; the log was not looked at")
     settings = content["settings"]
-    request = Request.of(
-        source.problem,
-        _named(candidates, content["candidates"]),
-        settings["scopes"] if settings["asked"] else None,
-        settings["delta"],
-        settings["method"],
-        settings["what"],
-        settings["fresh"],
-        settings["by"],
-        incumbent,
-        settings.get("others", "log"),
-    )
+    # Where a policy is kept now makes no difference: candidates have the names that they had.
+    known = zip(candidates, content["candidates"], strict=False)
+    named = [replace(candidate, name=item["name"], reference=item["reference"]) for candidate, item in known]
+    asked = {name: settings[name] for name in ("delta", "method", "what", "fresh", "by", "others") if name in settings}
+    scopes = settings["scopes"] if settings["asked"] else None
+    request = Request.of(source.problem, [*named, *candidates[len(named) :]], scopes=scopes, incumbent=incumbent, **asked)
     share = RiskShare.of(settings["delta"], settings.get("risk"))
     again = issue_certificate(source, request, LookTerms(ledger=False, share=share), now=content["created"])
     content_now = again.to_json()
     same_rows = _same_rows(content, content_now)
     differences = [*_digests(content, content_now), *_policies(content, content_now, same_rows), *_results(content, content_now)]
-    notes = _notes(content, content_now, same_rows)
+    notes = [  # code in another file that does the same
+        f"the file that the code of {before['name']} is in has changed; on the certified rows it behaves as it did"
+        for before, after in zip(content["candidates"], content_now["candidates"], strict=False)
+        if before.get("code") != after.get("code") and same_rows and before.get("behaviour") == after.get("behaviour")
+        if "code" in before
+    ]
     stated_version = content["versions"].get("aegis")
     if stated_version != __version__:
         notes.append(
             f"the certificate was issued by version {stated_version}, this is {__version__}: numbers may differ for that"
         )
     return Verification(tuple(differences), tuple(notes), again)
-
-
-def _check_looked_at(content: Mapping[str, Any]) -> None:
-    """Raise RefusedError if the ledger refused the request: there are no numbers, and computing them would be a look."""
-    for item in content["findings"]:
-        if item.get("code") in (CHOSEN_AFTER_RESULTS, RISK_SPENT):
-            raise RefusedError(f"there is nothing to verify: {item['message']} [{item['code']}]; the log was not looked at")
-
-
-def _named(candidates: Sequence[Candidate], stated: Sequence[Mapping[str, Any]]) -> list[Candidate]:
-    """Return the candidates under the names they had: where a policy is kept now makes no difference."""
-    known = zip(candidates, stated, strict=False)
-    renamed = [replace(candidate, name=item["name"], reference=item["reference"]) for candidate, item in known]
-    return [*renamed, *candidates[len(renamed) :]]
 
 
 def _compare(what: str, stated: Any, now: Any, cause: bool = True) -> list[Discrepancy]:
@@ -210,16 +197,6 @@ def _policies(stated: Mapping[str, Any], current: Mapping[str, Any], same_rows: 
             what = f"the policy {before['name']} behaves differently at {', '.join(levels)}"
             differences.append(Discrepancy(what, {name: was[name] for name in levels}, {name: now[name] for name in levels}))
     return differences + _compare("number of candidates", len(stated["candidates"]), len(current["candidates"]))
-
-
-def _notes(stated: Mapping[str, Any], current: Mapping[str, Any], same_rows: bool) -> list[str]:
-    """Return what is worth knowing though it is no difference: code in another file that does the same."""
-    return [
-        f"the file that the code of {before['name']} is in has changed; on the certified rows it behaves as it did"
-        for before, after in zip(stated["candidates"], current["candidates"], strict=False)
-        if before.get("code") != after.get("code") and same_rows and before.get("behaviour") == after.get("behaviour")
-        if "code" in before
-    ]
 
 
 def _results(stated: Mapping[str, Any], current: Mapping[str, Any]) -> list[Discrepancy]:

@@ -18,6 +18,7 @@ only). Where whole distributions are logged the unreached mass is added up direc
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,9 +27,8 @@ from typing import Any
 import numpy as np
 
 from aegis.audit import WEIGHT_DOUBT, Finding, make_finding
-from aegis.certificate.claims import Claim
+from aegis.certificate.claims import OFFSET_SLACK, Claim, EvidencePart
 from aegis.certificate.evidence import ClaimEvidence, UnitMoments
-from aegis.certificate.methods import OFFSET_SLACK, EvidencePart
 from aegis.certificate.request import Request
 from aegis.errors import PolicyError, pluralise
 from aegis.evidence import TALLY_BINS, TALLY_DISTANCE, TALLY_LOWEST, value_grid
@@ -37,19 +37,25 @@ from aegis.policies import contrast_policies, path_full, path_taken
 from aegis.problem import AnyArray, Array, Batch, Problem, Scope, exact_sum
 
 BALANCE_ALPHA = 0.001  # a candidate that is in order is refused with at most this probability by the mean of its weights
-
 NEVER_BELOW_ALPHA = 0.05  # and, if all are at least one, by their product: on no more evidence than a certificate usually takes
+PROMISE_ALPHA = 0.001  # a promise that is kept is refused with at most this probability
+CLEAR_SCORE = 4.0  # standard errors by which a mean is clearly below one
+FEWEST_RATIO_UNITS = 100  # units, below which a mean says nothing
+RATIO_SERIES = "ratio"
+INCUMBENT_UNREACHED = "incumbent-unreached"
+SAME_PROBABILITY = 1e-9  # probabilities closer than this are equal
+UNREACHED_BITS = 30
+MOST_CONTRASTED = 4000  # innermost decisions looked at
+MOST_CONTRAST_BINS = 6  # the bins that differ most, for each level
 
 
 def start_balance(problem: Problem, candidate: int, scope: Scope, measure: Measure) -> ClaimEvidence:
     """Return no evidence yet that the weights of a candidate at a scope, at their least, average more than one."""
-    part = EvidencePart("weights", "values", 1.0, partial(_unit_weights, scope), factors=problem.wrong_by(scope))
+    part = EvidencePart(
+        "weights", "values", 1.0, partial(CandidateView.unit_weights, scope=scope), factors=problem.wrong_by(scope)
+    )
     claim = Claim(candidate, scope, "weights", measure, 0.0, BALANCE_ALPHA, (part,))
     return ClaimEvidence.start(claim, (value_grid(0),), problem)
-
-
-def _unit_weights(scope: Scope, view: CandidateView) -> Array:
-    return view.unit_weights(scope)
 
 
 def weights_unbalanced(balance: ClaimEvidence) -> bool:
@@ -57,17 +63,13 @@ def weights_unbalanced(balance: ClaimEvidence) -> bool:
     blend = balance.blend
     if blend is None or not blend.count:
         return False
-    return blend.certifies(balance.claim.margin, balance.claim.delta) or _log_product(balance) >= math.log(
-        1.0 / NEVER_BELOW_ALPHA
-    )
+    never_below = _log_product(balance) >= math.log(1.0 / NEVER_BELOW_ALPHA)
+    return never_below or blend.certifies(balance.claim.margin, balance.claim.delta)
 
 
 def weights_doubtful(balance: ClaimEvidence) -> bool:
     """Say whether there is some evidence that the weights average more than one, too little to refuse them."""
-    blend = balance.blend
-    if blend is None or not blend.count or weights_unbalanced(balance):
-        return False
-    return log_weight_evidence(balance) >= math.log(WEIGHT_DOUBT)
+    return log_weight_evidence(balance) >= math.log(WEIGHT_DOUBT) and not weights_unbalanced(balance)
 
 
 def log_weight_evidence(balance: ClaimEvidence) -> float:
@@ -119,17 +121,6 @@ def _sums(balance: ClaimEvidence) -> tuple[float, float] | None:
     return float(sums.sum()), float((sums[used] ** 2 / tally.numbers[used]).sum())
 
 
-PROMISE_ALPHA = 0.001  # a promise that is kept is refused with at most this probability
-
-CLEAR_SCORE = 4.0  # standard errors by which a mean is clearly below one
-
-FEWEST_RATIO_UNITS = 100  # units, below which a mean says nothing
-
-RATIO_SERIES = "ratio"
-
-INCUMBENT_UNREACHED = "incumbent-unreached"
-
-
 @dataclass(slots=True)
 class IncumbentRatios:
     """Ratios of the incumbent at one level over the certified units; bets: against a promised largest one, if there is any."""
@@ -141,8 +132,7 @@ class IncumbentRatios:
     @classmethod
     def start(cls, problem: Problem, level: str, measure: Measure, most: float | None) -> IncumbentRatios:
         """Return no ratios yet; most: the largest one that is promised."""
-        clusters = None if problem.cluster is None else ClusterUnits(np.zeros(1), problem.cluster_most, problem.cluster_name)
-        ratios = cls(level, UnitMoments((RATIO_SERIES,), clusters), None)
+        ratios = cls(level, UnitMoments((RATIO_SERIES,), ClusterUnits.start(problem, np.zeros(1))), None)
         if most is not None:
             limit = most * (1 + OFFSET_SLACK)
             part = EvidencePart("shortfall", "values", limit - 1.0, partial(_shortfalls, level, limit))
@@ -215,12 +205,11 @@ def start_ratios(request: Request, measure: Measure) -> dict[str, IncumbentRatio
     """Return no ratios yet, by level at which an incumbent is stated and only the probability of the action taken is logged."""
     problem, comparator = request.problem, request.comparator
     levels = {name for scope in request.scopes for name in comparator.compared(scope)} & comparator.levels
-    ratios = {}
-    for name in sorted(levels):
-        propensity = problem.level(name).propensity
-        if propensity is not None and not propensity.full and name not in problem.wrong_by():
-            ratios[name] = IncumbentRatios.start(problem, name, measure, comparator.promised.get(name))
-    return ratios
+    taken_only = [level.name for level in problem.levels if level.propensity is not None and not level.propensity.full]
+    return {
+        name: IncumbentRatios.start(problem, name, measure, comparator.promised.get(name))
+        for name in sorted(levels & set(taken_only) - set(problem.wrong_by()))
+    }
 
 
 def _shortfalls(level: str, most: float, view: CandidateView) -> Array:
@@ -236,11 +225,6 @@ def _unit_ratios(view: CandidateView, level: str) -> Array:
     return view.series(("ratios", level), lambda: ratio, level)
 
 
-SAME_PROBABILITY = 1e-9  # probabilities closer than this are equal
-
-UNREACHED_BITS = 30
-
-
 @dataclass(slots=True)
 class Agreement:
     """A candidate beside its comparator at a scope, over the certified decisions.
@@ -250,8 +234,8 @@ class Agreement:
     """
 
     differs: bool = False
-    decisions: dict[str, int] = field(default_factory=dict)
-    unreached: dict[str, int] = field(default_factory=dict)
+    decisions: Counter[str] = field(default_factory=Counter)
+    unreached: Counter[str] = field(default_factory=Counter)
 
     def add(self, view: CandidateView, scope: Scope, rows: Mapping[str | None, AnyArray]) -> None:
         """Add the decisions of a view; rows: by level which of them count, all where a level is not named."""
@@ -264,13 +248,12 @@ class Agreement:
                 self._reach(level, path_full(reached, level, batch), view.logging(level), rows.get(level))
             if self.differs or level not in scope:
                 continue
-            stated = incumbent is not None and level in view.comparator.levels
-            full = level in view._full and known
-            if full:
-                mu = path_full(incumbent, level, batch) if stated and incumbent is not None else view.logging(level)
+            stated = incumbent if level in view.comparator.levels else None
+            if level in view._full and known:
+                mu = view.logging(level) if stated is None else path_full(stated, level, batch)
                 apart = np.abs(path_full(view, level, batch, scope) - mu).max(axis=1) > SAME_PROBABILITY
             else:
-                own = path_taken(incumbent, level, batch) if stated and incumbent is not None else batch.levels[level].mu_taken
+                own = batch.levels[level].mu_taken if stated is None else path_taken(stated, level, batch)
                 apart = np.abs(path_taken(view, level, batch, scope) - own) > SAME_PROBABILITY * np.maximum(own, 1.0)
             mask = rows.get(level)
             self.differs = bool((apart if mask is None else apart[mask]).any())
@@ -278,28 +261,18 @@ class Agreement:
     def merge(self, other: Agreement) -> None:
         """Add the decisions of another."""
         self.differs = self.differs or other.differs
-        for name, count in other.decisions.items():
-            self.decisions[name] = self.decisions.get(name, 0) + count
-            self.unreached[name] = self.unreached.get(name, 0) + other.unreached[name]
+        self.decisions.update(other.decisions)
+        self.unreached.update(other.unreached)
 
     def share(self, level: str) -> float:
         """Return the mean probability that the incumbent gives to actions which the logger never takes; 0 if none were seen."""
-        return self.unreached.get(level, 0) / 2.0**UNREACHED_BITS / max(self.decisions.get(level, 0), 1)
+        return self.unreached[level] / 2.0**UNREACHED_BITS / max(self.decisions[level], 1)
 
     def _reach(self, level: str, mu: AnyArray, nu: AnyArray, mask: AnyArray | None) -> None:
-        never = nu <= 0
-        count = len(nu) if mask is None else int(np.count_nonzero(mask))
-        total = 0
-        if never.any():
-            missed = np.where(never, mu, 0.0).sum(axis=1)
-            total = exact_sum(missed if mask is None else missed[mask], UNREACHED_BITS) or 0
-        self.decisions[level] = self.decisions.get(level, 0) + count
-        self.unreached[level] = self.unreached.get(level, 0) + total
-
-
-MOST_CONTRASTED = 4000  # innermost decisions looked at
-
-MOST_CONTRAST_BINS = 6  # the bins that differ most, for each level
+        missed = np.where(nu <= 0, mu, 0.0).sum(axis=1)
+        missed = missed if mask is None else missed[mask]
+        self.decisions[level] += len(missed)
+        self.unreached[level] += exact_sum(missed, UNREACHED_BITS) or 0
 
 
 def comparator_differences(request: Request, batch: Batch) -> list[dict[str, Any]]:
@@ -314,26 +287,26 @@ def comparator_differences(request: Request, batch: Batch) -> list[dict[str, Any
             parts = contrast_policies(request.problem, candidate.policy, some, levels)
         except PolicyError:
             continue
-        for part in parts:
-            differences.append(
-                {
-                    "candidate": candidate.name,
-                    "level": part.level,
-                    "decisions": part.overall.decisions,
-                    "total_variation": part.overall.total_variation,
-                    "favourite_differs": part.overall.favourite_differs,
-                    "bins": [
-                        {
-                            "variable": item.variable,
-                            "label": item.label,
-                            "decisions": item.difference.decisions,
-                            "total_variation": item.difference.total_variation,
-                        }
-                        for item in part.bins[:MOST_CONTRAST_BINS]
-                    ],
-                    "actions": [str(value) for value in request.problem.level(part.level).actions.values],
-                    "policy": part.policy.tolist(),
-                    "comparator": None if part.comparator is None else part.comparator.tolist(),
-                }
-            )
+        differences += [
+            {
+                "candidate": candidate.name,
+                "level": part.level,
+                "decisions": part.overall.decisions,
+                "total_variation": part.overall.total_variation,
+                "favourite_differs": part.overall.favourite_differs,
+                "bins": [
+                    {
+                        "variable": item.variable,
+                        "label": item.label,
+                        "decisions": item.difference.decisions,
+                        "total_variation": item.difference.total_variation,
+                    }
+                    for item in part.bins[:MOST_CONTRAST_BINS]
+                ],
+                "actions": [str(value) for value in request.problem.level(part.level).actions.values],
+                "policy": part.policy.tolist(),
+                "comparator": None if part.comparator is None else part.comparator.tolist(),
+            }
+            for part in parts
+        ]
     return differences

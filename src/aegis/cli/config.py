@@ -4,92 +4,76 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, StringConstraints, ValidationError
 
 from aegis.cli.options import GATE_KEYS
 from aegis.errors import InputError, SettingError, did_you_mean
 from aegis.problem import read_yaml
 
 DEFAULT_LEGACY = "uniform"
-FIELD_NAMES = {"set": "settings", "gate-set": "gate_settings", "margin": "margins"}  # tables, and what HandoverRequest calls them
+TABLES = ("set", "gate-set", "margin")
 
 TEXT, COUNT, NUMBER, TABLE = "a text", "a whole number", "a number", "a mapping"
-Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")] | None
-Table = dict[str, Any] | None
+Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
+Place = Annotated[Path, BeforeValidator(lambda sent: Path(sent) if isinstance(sent, str) and sent.strip() else sent)]
+Margins = Annotated[dict[str, FiniteFloat], BeforeValidator(lambda sent: {"": sent} if isinstance(sent, int | float) else sent)]
 
 
-class ConfigFile(BaseModel):
-    """The content of a configuration file. Descriptions say what is expected, for errors."""
+class HandoverRequest(BaseModel):
+    """A run of the gate. settings: of the world. gate_settings: of the gate. margins: by level, '' for all others.
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    places: file and line of settings that were read from a file, by 'set KEY', 'gate-set KEY' or 'margin KEY'. Descriptions say
+    what is expected, for errors.
+    """
 
-    world: Text = Field(None, description=TEXT)
-    preset: Text = Field(None, description=TEXT)
-    set: Table = Field(None, description=TABLE)
-    plant: Text = Field(None, description=TEXT)
-    legacy: Text = Field(None, description=TEXT)
-    host: Text = Field(None, description=TEXT)
-    gate: Text = Field(None, description=TEXT)
-    episodes: int | None = Field(None, ge=1, description=f"{COUNT} from 1")
-    seed: int | None = Field(None, ge=0, description=f"{COUNT} from 0")
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+
+    world: Text = Field("additive", description=TEXT)
+    preset: Text | None = Field(None, description=TEXT)
+    settings: dict[str, Any] = Field({}, alias="set", description=TABLE)
+    plant: Text | None = Field(None, description=TEXT)
+    legacy: Text | None = Field(None, description=TEXT)
+    host: Text = Field("ncts", description=TEXT)
+    gate: Text = Field("challenger", description=TEXT)
+    episodes: int = Field(1000, ge=1, description=f"{COUNT} from 1")
+    seed: int = Field(1, ge=0, description=f"{COUNT} from 0")
+    margins: Margins = Field({}, alias="margin", description=f"{NUMBER} or {TABLE}")
+    gate_settings: dict[str, Any] = Field({}, alias="gate-set", description=TABLE)
+    out: Place | None = Field(None, description=TEXT)
+    report: Place | None = Field(None, description=TEXT)
+    ledger: Place | None = Field(None, description=TEXT)
+    places: dict[str, str] = Field({}, exclude=True)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Return plain data that tell this run from another one."""
+        optional = {"world": self.world if self.plant is None else None, "preset": self.preset, "plant": self.plant}
+        return {
+            **{name: value for name, value in optional.items() if value is not None},
+            "legacy": self.legacy or DEFAULT_LEGACY,
+            "host": self.host,
+            "gate": self.gate,
+            "settings": self.settings,
+            "margins": self.margins,
+        }
+
+
+class ConfigFile(HandoverRequest):
+    """A request as a file states it, with the settings of the gate that have an option of their own."""
+
     delta: FiniteFloat | None = Field(None, description=NUMBER)
     first: int | None = Field(None, description=COUNT)
     caps: list[Any] | None = Field(None, description="a list")
     patience: FiniteFloat | None = Field(None, description=NUMBER)
     floor: FiniteFloat | None = Field(None, description=NUMBER)
-    mode: Text = Field(None, description=TEXT)
-    margin: FiniteFloat | dict[str, FiniteFloat] | None = Field(None, description=f"{NUMBER} or {TABLE}")
-    gate_set: Table = Field(None, alias="gate-set", description=TABLE)
-    out: Text = Field(None, description=TEXT)
-    report: Text = Field(None, description=TEXT)
-    ledger: Text = Field(None, description=TEXT)
+    mode: Text | None = Field(None, description=TEXT)
 
 
-CONFIG_FIELDS = {info.alias or name: info for name, info in ConfigFile.model_fields.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class HandoverRequest:
-    """A run of the gate. settings: of the world. gate_settings: of the gate. margins: by level, '' for all others.
-
-    places: file and line of settings that were read from a file, by 'set KEY', 'gate-set KEY' or 'margin KEY'.
-    """
-
-    world: str = "additive"
-    preset: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    plant: str | None = None
-    legacy: str | None = None
-    host: str = "ncts"
-    gate: str = "challenger"
-    episodes: int = 1000
-    seed: int = 1
-    gate_settings: Mapping[str, Any] = field(default_factory=dict)
-    margins: Mapping[str, float] = field(default_factory=dict)
-    out: Path | None = None
-    report: Path | None = None
-    ledger: Path | None = None
-    places: Mapping[str, str] = field(default_factory=dict, compare=False)
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """Return plain data that tell this run from another one."""
-        world = {"world": self.world} if self.plant is None else {}
-        optional = {"preset": self.preset, "plant": self.plant}
-        return {
-            **world,
-            **{name: value for name, value in optional.items() if value is not None},
-            "legacy": self.legacy or DEFAULT_LEGACY,
-            "host": self.host,
-            "gate": self.gate,
-            "settings": dict(self.settings),
-            "margins": dict(self.margins),
-        }
+CONFIG_FIELDS = {info.alias or name: info for name, info in ConfigFile.model_fields.items() if name != "places"}
 
 
 def merge_request(typed: Mapping[str, Any], config: Path | None) -> HandoverRequest:
@@ -100,12 +84,12 @@ def merge_request(typed: Mapping[str, Any], config: Path | None) -> HandoverRequ
     over = _fold_tables(typed, "typed")
     content, lines = ({}, {}) if config is None else read_config(config)
     under = _fold_tables(content, str(config))
-    for one, other in (("plant", "world"), ("plant", "preset"), ("plant", "set")):
-        if over.get(one):
+    for other in ("world", "preset", "set"):
+        if over.get("plant"):
             under.pop(other, None)
         if over.get(other):
-            under.pop(one, None)
-    merged = {**under, **over, **{table: {**under.get(table, {}), **over[table]} for table in FIELD_NAMES}}
+            under.pop("plant", None)
+    merged = {**under, **over, **{table: {**under.get(table, {}), **over[table]} for table in TABLES}}
     if merged.get("gate") == "pac-bayes" and "host" in merged:
         raise SettingError(
             "the gate 'pac-bayes' draws what it hands over to from a belief of its own, and asks no host; found the host "
@@ -113,12 +97,11 @@ def merge_request(typed: Mapping[str, Any], config: Path | None) -> HandoverRequ
         )
     places = {
         f"{table} {key}": f"{config}, line {lines[f'{table} {key}']}"
-        for table in FIELD_NAMES
-        for key in (content[table] if isinstance(content.get(table), Mapping) else ())
+        for table in TABLES
+        for key in content.get(table, {})
         if key not in over[table] and f"{table} {key}" in lines
     }
-    merged |= {name: Path(merged[name]) for name in ("out", "report", "ledger") if name in merged}
-    return HandoverRequest(**{FIELD_NAMES.get(key, key): value for key, value in merged.items()}, places=places)
+    return HandoverRequest(**merged, places=places)
 
 
 def read_config(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
@@ -128,14 +111,12 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise InputError(f"cannot read {path}: {why}; --config names a YAML file with the options of the run") from error
-    content = read_yaml(text, str(path))
-    if content is None:
-        return {}, {}
+    content = read_yaml(text, str(path)) or {}
     if not isinstance(content, dict):
         raise InputError(f"{path}: a mapping of options to values is expected, found {content!r}")
     lines = _key_lines(yaml.compose(text, Loader=yaml.SafeLoader))
     try:
-        ConfigFile.model_validate(content)
+        stated = ConfigFile.model_validate({str(key): value for key, value in content.items() if value is not None})
     except ValidationError as error:
         key = str(error.errors()[0]["loc"][0])
         where = f"{path}, line {lines[key]}" if key in lines else str(path)
@@ -144,7 +125,7 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
                 f"{where}: unknown key '{key}'{did_you_mean(key, CONFIG_FIELDS)}; allowed: {', '.join(CONFIG_FIELDS)}"
             ) from None
         raise InputError(f"{where}: '{key}' is {CONFIG_FIELDS[key].description}, found {content[key]!r}") from None
-    return content, lines
+    return stated.model_dump(exclude_unset=True, by_alias=True), lines
 
 
 def parse_margins(texts: tuple[str, ...]) -> dict[str, float]:
@@ -176,9 +157,7 @@ def _fold_tables(values: Mapping[str, Any], source: str) -> dict[str, Any]:
             if key in gate:
                 raise SettingError(f"'{key}' of the gate is given twice ({source}): by itself and under 'gate-set'")
             gate[key] = options.pop(key)
-    margin = options.pop("margin", {})
-    margins = dict(margin) if isinstance(margin, Mapping) else {"": float(margin)}
-    return {**options, "set": dict(options.get("set", {})), "gate-set": gate, "margin": margins}
+    return {**options, "set": options.get("set", {}), "gate-set": gate, "margin": options.get("margin", {})}
 
 
 def _key_lines(node: Any, before: str = "") -> dict[str, int]:

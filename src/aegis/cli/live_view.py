@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from aegis.cli.output import console, sparkline
+from aegis.cli.output import console
 from aegis.handover import Event, format_lower_bound
 from aegis.ope import Measure, reward_measure
 from aegis.report import (
@@ -33,6 +33,7 @@ RECENT = 50  # episodes whose mean is the recent reward
 SHOWN_EVENTS = 6  # events that stay on the screen
 EVERY = 5.0  # seconds between lines where there is no terminal
 BAR = 10  # blocks of the bar of evidence
+BLOCKS, SPARKS = "▁▂▃▄▅▆▇█", 48  # of the line of rewards, and how many it has at most
 EVENT_STYLES = {
     **{"flip": "bold green", "waiting": "yellow", "put off": "yellow", "noted": "yellow", "restarted": "yellow"},
     **{"alarm": "bold red", "paused": "bold red"},
@@ -92,64 +93,60 @@ class LiveView:
         values = self.rewards
         if not values:
             return Text("reward: no episode yet")
-        spread = (min(values), max(values))
-        before = [self.measure.value(value) for value in self.gate.rewards[: self._first_flip()] if np.isfinite(value)]
+        flip = next((episode for episode, kind, _ in self.lines if kind == "flip"), len(self.gate.rewards))
+        before = [self.measure.value(value) for value in self.gate.rewards[:flip] if np.isfinite(value)]
         text = f"reward  legacy {_mean(before)}   last {min(RECENT, len(values))} episodes {_mean(values[-RECENT:])}   "
-        return Text(text + sparkline(values, *spread, 48))
-
-    def _first_flip(self) -> int:
-        return next((episode for episode, kind, _ in self.lines if kind == "flip"), len(self.gate.rewards))
+        return Text(text + _sparkline(values))
 
 
 @contextlib.contextmanager
 def watch_run(gate: Any, episodes: int, certificate: bool = True, quiet: bool = False) -> Iterator[Watch]:
-    """Yield the function that a run calls with the events of every block."""
-    watched = LiveView(gate, certificate, episodes)
-    screen = console(to_stderr=True)
+    """Yield the function that a run calls with the events of every block, and with none when an interrupted run goes on."""
+    view, screen = LiveView(gate, certificate, episodes), console(to_stderr=True)
     if quiet:
         yield lambda events: None
     elif screen.is_terminal:
-        with _watch_on_terminal(watched, screen) as watch:
+        with _watch_on_terminal(view, screen) as watch:
             yield watch
     else:
-        yield _watch_in_lines(watched, screen)
+        yield _watch_in_lines(view, screen)
 
 
 @contextlib.contextmanager
-def _watch_on_terminal(watched: LiveView, screen: Console) -> Iterator[Watch]:
+def _watch_on_terminal(view: LiveView, screen: Console) -> Iterator[Watch]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} episodes"))
     bar = Progress(*columns, TimeRemainingColumn(), TextColumn("left"))
-    task = bar.add_task("handover", total=watched.episodes)
-    with Live(Group(watched.screen(), bar), console=screen, refresh_per_second=4) as live:
+    task = bar.add_task("handover", total=view.episodes)
+    with Live(Group(view.screen(), bar), console=screen, refresh_per_second=4) as live:
 
         def watch(events: Sequence[Event]) -> None:
-            if not events:  # an earlier, interrupted run was taken up: the time left is that of what is left
-                watched.add(watched.gate.events)
-                bar.reset(task, total=watched.episodes, completed=watched.gate.state.episode)
-            watched.add(events)
-            bar.update(task, completed=watched.gate.state.episode)
-            live.update(Group(watched.screen(), bar))
+            if not events:  # the time left is that of what is left
+                view.add(view.gate.events)
+                bar.reset(task, total=view.episodes, completed=view.gate.state.episode)
+            view.add(events)
+            bar.update(task, completed=view.gate.state.episode)
+            live.update(Group(view.screen(), bar))
 
         yield watch
 
 
-def _watch_in_lines(watched: LiveView, screen: Console) -> Watch:
+def _watch_in_lines(view: LiveView, screen: Console) -> Watch:
     started = last = time.monotonic()
     begun = 0
 
     def watch(events: Sequence[Event]) -> None:
         nonlocal last, begun, started
-        done, now = watched.gate.state.episode, time.monotonic()
-        if not events:  # an earlier, interrupted run was taken up: the time left is that of what is left
+        done, now = view.gate.state.episode, time.monotonic()
+        if not events:  # the time left is that of what is left
             started, begun = now, done
             return
-        for line in watched.add(events):
-            screen.print(f"handover: {line}", soft_wrap=True, markup=False)
-        if done == watched.episodes or now - last >= EVERY:
+        lines = view.add(events)
+        if done == view.episodes or now - last >= EVERY:
             last = now
-            left = (now - started) / max(done - begun, 1) * (watched.episodes - done)
-            text = f"handover: {done}/{watched.episodes}, about {left:.0f} s left  {watched.line()}"
-            screen.print(text, soft_wrap=True, markup=False)
+            left = (now - started) / max(done - begun, 1) * (view.episodes - done)
+            lines.append(f"{done}/{view.episodes}, about {left:.0f} s left  {view.line()}")
+        for line in lines:
+            screen.print(f"handover: {line}", soft_wrap=True, markup=False)
 
     return watch
 
@@ -196,3 +193,10 @@ def _standing_words(item: LevelStanding, certificate: bool, mode: str) -> str:
 
 def _mean(values: Sequence[float]) -> str:
     return f"{sum(values) / len(values):.4g}" if values else "-"
+
+
+def _sparkline(values: Sequence[float]) -> str:
+    """Return a line of blocks that show means of consecutive values."""
+    means = [float(part.mean()) for part in np.array_split(np.array(values), min(SPARKS, len(values)))]
+    low, span = min(values), (max(values) - min(values)) or 1.0
+    return "".join(BLOCKS[min(7, int(8 * (mean - low) / span))] for mean in means)

@@ -95,9 +95,10 @@ class ProblemPath(click.Path):
         return PROBLEM_ADVICE
 
 
-def path_option(declaration: str, metavar: str, text: str, **more: Any) -> Decorator:
+def path_option(declaration: str, metavar: str, text: str, file_okay: bool = True, **more: Any) -> Decorator:
     """Return an option that takes a path. declaration: its name and, after a blank, that of its parameter if they differ."""
-    return click.option(*declaration.split(), type=NamedPath(path_type=Path), metavar=metavar, help=text, **more)
+    kind = NamedPath(path_type=Path, file_okay=file_okay)
+    return click.option(*declaration.split(), type=kind, metavar=metavar, help=text, **more)
 
 
 def repeated_option(declaration: str, metavar: str, text: str, **more: Any) -> Decorator:
@@ -193,6 +194,17 @@ def spare_inputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | str
         taken[target] = option
         if target in places or (target.is_file() and any(place.is_dir() and place in target.parents for place in places)):
             raise OutputError(f"{option} {path} would overwrite an input of this very command: name a new file")
+
+
+def refuse_overwriting(places: Mapping[str, Path], inputs: Iterable[Path | str], force: bool) -> None:
+    """Raise OutputError if something would be overwritten: an input never is, other files only with --force.
+
+    places: by option.
+    """
+    spare_inputs(places, inputs)
+    there = [place for place in places.values() if place.exists()]
+    if there and not force:
+        raise OutputError(f"{there[0]} exists; add --force to overwrite it, or name another place")
 
 
 def parse_settings(overrides: tuple[str, ...], option: str = "--set") -> dict[str, Any]:

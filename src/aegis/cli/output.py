@@ -15,8 +15,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-BLOCKS = "▁▂▃▄▅▆▇█"
-
 
 def console(to_stderr: bool = False, quiet: bool = False) -> Console:
     """Return a console; results go to stdout, everything else to stderr. Names such as `policies:mens:` are no emoji."""
@@ -31,6 +29,15 @@ def print_json(value: Any) -> None:
 def print_line(text: str, style: str | None = None, to_stderr: bool = False) -> None:
     """Print a line as it is: not wrapped, and without markup."""
     console(to_stderr).print(text, style=style, soft_wrap=True, markup=False)
+
+
+def print_result(as_json: bool, plain: Any, *lines: str) -> None:
+    """Print a result: one JSON document, or lines of text."""
+    if as_json:
+        print_json(plain)
+    else:
+        for line in lines:
+            print_line(line)
 
 
 def print_paths(paths: Mapping[str, Path | None]) -> None:
@@ -50,52 +57,33 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     return grid
 
 
-def sparkline(values: Sequence[float], low: float, high: float, width: int = 40) -> str:
-    """Return a line of blocks showing `width` means of consecutive values on the scale low .. high."""
-    if not values:
-        return ""
-    size = max(1, math.ceil(len(values) / width))
-    means = [sum(values[i : i + size]) / len(values[i : i + size]) for i in range(0, len(values), size)]
-    span = high - low if high > low else 1.0
-    return "".join(BLOCKS[min(7, max(0, int(8 * (mean - low) / span)))] for mean in means)
-
-
 @contextlib.contextmanager
-def progress(total: int, label: str, quiet: bool = False) -> Iterator[Callable[[int, str], None]]:
-    """Yield `report(done, note)`: a bar with the time left on a terminal, a line every few seconds elsewhere."""
-    screen = console(to_stderr=True)
-    if quiet:
-        yield lambda done, note: None
-    elif screen.is_terminal:
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-        with Progress(*columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=screen) as bar:
-            task = bar.add_task(label, total=total, note="")
-            yield lambda done, note: bar.update(task, completed=done, note=note)
-    else:
-        started = last = time.monotonic()
+def progress(label: str, quiet: bool = False) -> Iterator[Callable[[int, int, str], None]]:
+    """Yield `report(done, total, note)`: a bar with the time left on a terminal, a line every few seconds elsewhere.
 
-        def report(done: int, note: str) -> None:
-            nonlocal last
+    The bar begins with the first report.
+    """
+    screen = console(to_stderr=True)
+    started = last = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        bar: Progress | None = None
+
+        def report(done: int, total: int, note: str) -> None:
+            nonlocal bar, last
             now = time.monotonic()
-            if done == total or now - last >= 5:
+            if quiet:
+                return
+            if screen.is_terminal:
+                if bar is None:
+                    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+                    note_column = TextColumn("{task.fields[note]}")
+                    bar = stack.enter_context(Progress(*columns, TimeRemainingColumn(), note_column, console=screen))
+                    bar.add_task(label, total=total, note="")
+                bar.update(bar.task_ids[0], completed=done, note=note)
+            elif done == total or now - last >= 5:
                 last = now
                 left = (now - started) / max(done, 1) * (total - done)
                 screen.print(f"{label}: {done}/{total}, about {left:.0f} s left  {note}", soft_wrap=True)
-
-        yield report
-
-
-@contextlib.contextmanager
-def late_progress(label: str, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
-    """Yield `report(done, total, note)`: a progress that begins with its first report, when the total is known."""
-    with contextlib.ExitStack() as stack:
-        show: Callable[[int, str], None] | None = None
-
-        def report(done: int, total: int, note: str) -> None:
-            nonlocal show
-            if show is None:
-                show = stack.enter_context(progress(total, label, quiet))
-            show(done, note)
 
         yield report
 

@@ -6,6 +6,7 @@ import itertools
 import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +18,26 @@ from aegis.problem import Array, Batch, Policy, Problem, Scope
 from aegis.service import Client, Episode, live_problem, sends_incumbent
 from aegis.worlds import World, make_world
 
-EPISODES_AHEAD = (
-    32  # episodes by which a simulated plant may run ahead of the gate: a real one is slower than the counting of the gate
-)
+EPISODES_AHEAD = 32  # by which a simulated plant may run ahead of the gate: a real one is slower than the gate counts
 EPISODES_PER_LINE = 25  # episodes after which it says where things stand
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SimulatedPlant:
-    """A simulated plant and its controller.
-
-    problem: the world's, with the legacy without its exploration as the incumbent if the world states none. sends: levels at
-    which the gate needs the incumbent with each decision.
-    """
+    """A simulated plant and its controller."""
 
     world: World
     legacy: Policy
-    problem: Problem = field(init=False)
-    sends: Scope = field(init=False)
 
-    def __post_init__(self) -> None:
-        problem = known_incumbent(self.world.problem, self.legacy)
-        sends = Scope(level.name for level in live_problem(problem).levels if sends_incumbent(level))
-        object.__setattr__(self, "problem", problem)
-        object.__setattr__(self, "sends", sends)
+    @cached_property
+    def problem(self) -> Problem:
+        """Return the world's, with the legacy without its exploration as the incumbent if the world states none."""
+        return known_incumbent(self.world.problem, self.legacy)
+
+    @cached_property
+    def sends(self) -> Scope:
+        """Return the levels at which the gate needs the incumbent with each decision."""
+        return Scope(level.name for level in live_problem(self.problem).levels if sends_incumbent(level))
 
 
 def make_simulated_plant(world: str, legacy: str, settings: dict[str, Any]) -> SimulatedPlant:
@@ -114,14 +111,12 @@ def run_episode(plant: SimulatedPlant, gate: Client, number: int) -> None:
     """Run one episode of the plant through the gate."""
     episode = gate.open_episode(f"episode-{number + 1}", time=number if plant.problem.time is not None else None)
     asking = AskingPolicy(plant, episode)
-    batch = plant.world.episodes(number, 1, asking, 1)
+    batch: Any = plant.world.episodes(number, 1, asking, 1)  # a simulated one has rewards and outcomes
     innermost = plant.problem.innermost.name
     results: list[dict[str, Any]] = []
-    if batch.reward is None:
-        return
     for place, choice in enumerate(asking.choices[innermost]):
         item: dict[str, Any] = {"decision": choice.id, "reward": float(batch.reward[place])}
-        if plant.problem.outcome is not None and batch.outcome is not None:
+        if plant.problem.outcome is not None:
             item["outcome"] = _wire_value(plant.problem.outcome, batch.outcome[place])
         if batch.guards:
             item["guards"] = {name: float(values[place]) for name, values in batch.guards.items()}

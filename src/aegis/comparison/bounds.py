@@ -59,40 +59,33 @@ class WeightLimit:
 
     def against(self, observed: float) -> WeightLimit:
         """Return the limit held against the largest weight that was observed."""
-        if observed <= self.weight * LIMIT_ROUNDING:
+        return self._unless(observed, f"a weight of {observed:.4g} was observed")
+
+    def _unless(self, largest: float, words: str) -> WeightLimit:
+        if largest <= self.weight * LIMIT_ROUNDING:
             return self
-        contradiction = f"a weight of {observed:.4g} was observed, above the largest that was declared, {self.weight:.4g}"
+        contradiction = f"{words}, above the largest that was declared, {self.weight:.4g}"
         return replace(self, broken=(*self.broken, contradiction))
 
 
 def declared_weight_limit(problem: Problem, candidate: Candidate, scope: Scope, declared: float | None = None) -> WeightLimit:
     """Return the product over the levels in scope of the smaller of the candidate's cap and one over the least propensity.
 
-    asked: what the user declares, which goes before all else, and which the candidate's caps may contradict. Where several
-    decisions of one level lead to one reward the product has no end, and nothing is known.
+    declared: by the user, which goes before all else, and which the candidate's caps may contradict. Where several decisions of
+    one level lead to one reward the product has no end, and nothing is known.
     """
+    limits = [_level_limit(candidate, problem.level(name)) for name in problem.names if name in scope]
+    product = math.prod(limit.weight for limit in limits)
     if declared is not None:
-        return WeightLimit(declared, "declared by the user", _above(problem, candidate, scope, declared))
+        limit = WeightLimit(declared, "declared by the user")
+        capped = all(math.isfinite(candidate.cap(name)) for name in scope)
+        return limit._unless(product, f"the candidate's own caps let its weights reach {product:.4g}") if capped else limit
     per = reward_level(problem)
     if problem.carry_over != "none" or per is None or any(problem.index(per) > problem.index(name) for name in scope):
-        return WeightLimit(
-            math.inf, "several decisions of one level lead to a reward, and the product of their ratios has no known end"
-        )
-    limits = [_level_limit(candidate, problem.level(name)) for name in problem.names if name in scope]
+        words = "several decisions of one level lead to a reward, and the product of their ratios has no known end"
+        return WeightLimit(math.inf, words)
     unknown = [limit.words for limit in limits if not limit.known]
-    if unknown:
-        return WeightLimit(math.inf, "; ".join(unknown))
-    return WeightLimit(math.prod(limit.weight for limit in limits), "; ".join(limit.words for limit in limits))
-
-
-def _above(problem: Problem, candidate: Candidate, scope: Scope, declared: float) -> tuple[str, ...]:
-    """Return that the candidate may have larger weights than was declared, if all its levels in scope are capped."""
-    if not all(math.isfinite(candidate.cap(name)) for name in scope):
-        return ()
-    own = math.prod(_level_limit(candidate, problem.level(name)).weight for name in scope)
-    if own <= declared * LIMIT_ROUNDING:
-        return ()
-    return (f"the candidate's own caps let its weights reach {own:.4g}, above the largest that was declared, {declared:.4g}",)
+    return WeightLimit(product, "; ".join(unknown or [limit.words for limit in limits]))
 
 
 def _level_limit(candidate: Candidate, level: Level) -> WeightLimit:
@@ -120,38 +113,6 @@ def _least(level: Level) -> tuple[float, str]:
     return math.inf, ""
 
 
-CLAIM_WORDS = {"value": "the value of the candidate", "gain": "the gain of the candidate over its comparator"}
-
-
-@dataclass(frozen=True, slots=True)
-class ScaledBound:
-    """A bound by one method, of scaled rewards."""
-
-    method: str
-    what: Quantity
-    bound: Bound
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    claim: str = ""
-
-    def shown(self, measure: Measure) -> LowerBound:
-        """Return it in the user's units; whether it is a certificate is what the bound itself says, nothing else."""
-        scaled = self.bound.value
-        return LowerBound(
-            method=self.method,
-            what=self.what,
-            value=measure.gain(scaled) if self.what == "gain" else measure.value(scaled),
-            delta=self.bound.delta,
-            units=self.bound.units,
-            validity=self.bound.validity,
-            certificate=self.bound.certificate,
-            label=self.bound.label,
-            claim=self.claim or CLAIM_WORDS[self.what],
-            met=self.bound.met,
-            unmet=self.bound.unmet,
-            provenance=self.provenance,
-        )
-
-
 def unmet_by_estimates(problem: Problem, scope: Scope) -> tuple[str, ...]:
     """Return which condition of every method that takes propensities as exact is not met at a scope; empty if it is."""
     levels = [level for level in problem.levels if level.name in scope and level.propensity is not None]
@@ -159,21 +120,35 @@ def unmet_by_estimates(problem: Problem, scope: Scope) -> tuple[str, ...]:
     return (f"the propensities at {', '.join(estimated)} are estimated, and taken as exact here",) if estimated else ()
 
 
-def with_unmet(bound: Bound, words: tuple[str, ...]) -> Bound:
-    """Return the bound with further conditions that it does not meet."""
-    return replace(bound, unmet=(*bound.unmet, *words)) if words else bound
+CLAIM_WORDS = {"value": "the value of the candidate", "gain": "the gain of the candidate over its comparator"}
+
+
+def lower_bound(
+    bound: Bound, method: str, what: Quantity, measure: Measure, claim: str = "", provenance: Mapping[str, Any] | None = None
+) -> LowerBound:
+    """Return a bound of scaled rewards in the user's units; whether it is a certificate is what the bound itself says."""
+    return LowerBound(
+        method=method,
+        what=what,
+        value=measure.gain(bound.value) if what == "gain" else measure.value(bound.value),
+        delta=bound.delta,
+        units=bound.units,
+        validity=bound.validity,
+        certificate=bound.certificate,
+        label=bound.label,
+        claim=claim or CLAIM_WORDS[what],
+        met=bound.met,
+        unmet=bound.unmet,
+        provenance=provenance or {},
+    )
 
 
 @dataclass(slots=True)
 class BoundCollection:
     """Bounds found so far, and what could not be computed."""
 
-    bounds: list[ScaledBound] = field(default_factory=list)
+    bounds: list[LowerBound] = field(default_factory=list)
     missing: list[MissingMethod] = field(default_factory=list)
-
-    def unmet(self, words: tuple[str, ...]) -> None:
-        """Add conditions that no bound so far meets."""
-        self.bounds = [replace(item, bound=with_unmet(item.bound, words)) for item in self.bounds]
 
     def lacks(self, method: str, reason: str) -> None:
         """Note that a method has no number, once."""
@@ -191,9 +166,8 @@ CERTIFICATE_CONDITIONS = (
 )
 
 
-def certified_bounds(result: LevelResult, collection: BoundCollection) -> list[ScaledBound]:
-    """Return value and gain of a certificate at one scope; what is refused has no number, which is noted."""
-    bounds = []
+def certified_bounds(result: LevelResult, measure: Measure, collection: BoundCollection) -> None:
+    """Add value and gain of a certificate at one scope; what is refused has no number, which is noted."""
     for what in CERTIFIED_QUANTITIES:
         test = next((item for item in result.tests if item.what == what), None)
         if test is None or test.lower_scaled is None:
@@ -209,8 +183,7 @@ def certified_bounds(result: LevelResult, collection: BoundCollection) -> list[S
             unmet=(),
         )
         origin = {"evidence": list(test.method), "centres": list(test.centres), "verdict": result.verdict}
-        bounds.append(ScaledBound(method=CERTIFICATE_METHOD, what=what, bound=bound, provenance=origin))
-    return bounds
+        collection.bounds.append(lower_bound(bound, CERTIFICATE_METHOD, what, measure, provenance=origin))
 
 
 PATH_STATIONS = 40  # points of a path that are kept
@@ -259,7 +232,7 @@ class BoundCase:
     """What every bound is made from: certified and prior units, the particle weights `[N]` of the candidate, B, and the risk.
 
     split: in words, which units are prior ones. seed: of resamples. ratio: the largest mu / nu of the comparator, 1 if it is the
-    logger, None if it is not known.
+    logger, None if it is not known. unmet: conditions that no bound of these units meets.
     """
 
     units: UnitSeries
@@ -269,7 +242,9 @@ class BoundCase:
     delta: float
     split: str
     seed: int
+    measure: Measure
     ratio: float | None = 1.0
+    unmet: tuple[str, ...] = ()
 
     def prior_series(self, name: str) -> Array | None:
         """Return a series of the prior units, if there are any."""
@@ -278,13 +253,12 @@ class BoundCase:
     @property
     def posterior(self) -> PublishedPosterior:
         """Return Q = p0 = the candidate, whose divergence is 0."""
-        units, prior = self.units, self.prior_series("particles")
         return PublishedPosterior(
             name="PRISM",
-            values=units["particles"],
+            values=self.units["particles"],
             weights=self.weights,
-            prior_values=prior,
-            peak=units.peaks["weight"],
+            prior_values=self.prior_series("particles"),
+            peak=self.units.peaks["weight"],
             limit=self.limit,
         )
 
@@ -292,6 +266,7 @@ class BoundCase:
         """Return the units of the value or the gain as the bounds take them; method: names the stream of resamples."""
         gain = what == "gain"
         series, shift = ("lifted gain", 1.0) if gain else ("value", 0.0)
+        most = max(self.limit.weight, self.ratio or 1.0) if gain else self.limit.weight
         return UnitSample(
             what=what,
             values=self.units[series],
@@ -311,15 +286,9 @@ class BoundCase:
             ),
             shift=shift,
             prior=self.prior_series(series),
-            range=self._range(gain, shift),
+            range=(0.0 - shift, max(most - shift, 0.0)) if self.limit.known else None,
             paired=self.units["gain"] if gain else None,
         )
-
-    def _range(self, gain: bool, shift: float) -> tuple[float, float] | None:
-        if not self.limit.known:
-            return None
-        most = max(self.limit.weight, self.ratio or 1.0) if gain else self.limit.weight
-        return 0.0 - shift, max(most - shift, 0.0)
 
     def lacking(self, method: BoundMethod, what: Quantity, posterior: PublishedPosterior) -> str | None:
         """Return what a method needs and does not have here; None if it has everything."""
@@ -353,15 +322,6 @@ def evidence_bounds(case: BoundCase, collection: BoundCollection) -> None:
                 add_bound(name, what, case, case.posterior, collection)
 
 
-def published_bounds(case: BoundCase, collection: BoundCollection) -> None:
-    """Add PRISM of the candidate in all its variants, and the sharp bound at its lam and B."""
-    value_bounds(case, case.posterior, collection)
-    for name, method in BOUNDS.items():
-        if "compare" in method.commands and method.published and name not in VALUE_VARIANTS:
-            for what in method.claims:
-                add_bound(name, what, case, case.posterior, collection)
-
-
 def value_bounds(case: BoundCase, posterior: PublishedPosterior, collection: BoundCollection) -> None:
     """Add the variants of PRISM on the value of a posterior: lam* or prior lam or 1/sqrt(K), B declared or observed."""
     for name in VALUE_VARIANTS:
@@ -391,7 +351,7 @@ def add_bound(
     except (SettingError, ModelError) as error:
         collection.lacks(title, str(error))
         return
-    unmet: tuple[str, ...] = posterior.unmet if method.published else ()
+    unmet = posterior.unmet if method.published else ()
     if method.needs in ("range", "largest"):
         unmet += (posterior if method.published else case).limit.broken
     claim = posterior.claim if method.published else ""
@@ -400,7 +360,8 @@ def add_bound(
     elif name == REWEIGHED:
         claim = f"the {what} of the candidate with its particles weighed as Q, not as it is"
     origin = provenance(name, bound, case, sample, posterior)
-    collection.bounds.append(ScaledBound(method=title, what=what, bound=with_unmet(bound, unmet), provenance=origin, claim=claim))
+    bound = replace(bound, unmet=(*bound.unmet, *unmet, *case.unmet))
+    collection.bounds.append(lower_bound(bound, title, what, case.measure, claim, origin))
 
 
 def provenance(name: str, bound: Bound, case: BoundCase, sample: UnitSample, posterior: PublishedPosterior) -> dict[str, Any]:

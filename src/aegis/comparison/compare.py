@@ -25,26 +25,17 @@ from aegis.comparison.bounds import (
     certified_bounds,
     declared_weight_limit,
     evidence_bounds,
-    published_bounds,
     unmet_by_estimates,
-    value_bounds,
 )
 from aegis.comparison.comparison import Comparison, ComparisonSettings
 from aegis.comparison.direct_method import ActionPredictions, fit_action_predictions, why_not_modelled
-from aegis.comparison.estimators import incumbent_estimate, legacy_estimate, list_estimates
-from aegis.comparison.published_bounds import (
-    adaptive_posterior,
-    hyper_prior,
-    learn_posterior,
-    on_policy_bound,
-    split_posterior,
-)
-from aegis.comparison.scope_choice import ScopeCandidates
+from aegis.comparison.estimators import list_estimates, value_estimate
+from aegis.comparison.published_bounds import add_published_bounds
+from aegis.comparison.scope_choice import NamedScopes, choose_scopes, name_scopes, scope_series
 from aegis.comparison.unit_series import (
     CertifiedLog,
     ComparedCandidate,
     PeakFunctions,
-    SeriesFunctions,
     UnitSeries,
     basic_series,
     gather_series,
@@ -55,7 +46,7 @@ from aegis.comparison.unit_series import (
 from aegis.errors import RefusedError
 from aegis.logs import Source, Split
 from aegis.ope import RewardModels, reward_measure, unit_word, views_in_pieces
-from aegis.problem import Policy, Scope
+from aegis.problem import Policy
 
 MODELLED_METHODS = ("direct method", "doubly robust", "SWITCH")
 
@@ -147,7 +138,7 @@ def _compare_methods(
 ) -> Comparison:
     """Return all estimates and bounds. result: of the certificate. outside: the policy that acts outside the scope."""
     problem, own, levels, measure = compared.problem, compared.candidate, compared.scope, compared.measure
-    scopes = ScopeCandidates.of(problem, scopes_of(problem, None, own.levels(problem)), measure)
+    scopes = name_scopes(problem, scopes_of(problem, None, own.levels(problem)))
     collection = BoundCollection()
     reason = why_not_modelled(problem, own, levels, compared.log.sample)
     modelled = None if reason else fit_action_predictions(problem, own, levels, measure, compared.log.prior)
@@ -163,13 +154,13 @@ def _compare_methods(
         delta=next(test.delta for test in result.tests if test.what == "gain"),
         split=_split_words(compared.log),
         seed=compared.settings.seed,
+        measure=measure,
         ratio=compared.comparator.ratio(levels),
+        unmet=unmet_by_estimates(problem, levels),
     )
-    ours = certified_bounds(result, collection)
+    certified_bounds(result, measure, collection)
     evidence_bounds(case, collection)
-    _published(case, compared, outside, collection)
-    collection.unmet(unmet_by_estimates(problem, levels))
-    collection.bounds[:0] = ours  # a certificate heeds what was declared of them
+    add_published_bounds(case, compared, outside, collection)
     return Comparison(
         candidate=own.name,
         scope=tuple(name for name in problem.names if name in levels),
@@ -181,60 +172,34 @@ def _compare_methods(
         delta=delta,
         each=case.delta,
         verdict=result.verdict,
-        legacy=legacy_estimate(measure, units),
+        legacy=value_estimate("legacy", "legacy", measure, units),
         estimates=list_estimates(problem, measure, units, compared.settings, modelled, collection),
-        bounds=tuple(item.shown(measure) for item in collection.bounds),
-        choices=scopes.choices(case),
+        bounds=tuple(collection.bounds),
+        choices=choose_scopes(problem, scopes, case),
         missing=tuple(collection.missing),
         notes=notes,
         settings=asdict(compared.settings),
         comparator=result.comparator,
-        incumbent=incumbent_estimate(measure, units) if compared.comparator.stated(levels) else None,
+        incumbent=value_estimate("incumbent", "compared best", measure, units) if compared.comparator.stated(levels) else None,
     )
 
 
 def _units(
-    compared: ComparedCandidate, scopes: ScopeCandidates, modelled: ActionPredictions | None
+    compared: ComparedCandidate, scopes: NamedScopes, modelled: ActionPredictions | None
 ) -> tuple[UnitSeries, UnitSeries | None]:
     """Return the series of certified and of prior units."""
     problem, policy, scope, measure = compared.problem, compared.candidate.policy, compared.scope, compared.measure
-    always: SeriesFunctions = {
-        **basic_series(scope, measure, compared.settings.clip),
-        **particle_series(scope, measure),
-        **scopes.series(),
-    }
+    by_scope, peaks = scope_series(scopes, measure)
+    always = {**basic_series(scope, measure, compared.settings.clip), **particle_series(scope, measure), **by_scope}
     weight: PeakFunctions = {"weight": lambda view: largest_weight(view, scope)}
     series = always if modelled is None else {**always, **model_series(scope, measure, modelled, compared.settings.switch)}
     models = RewardModels() if modelled is None else modelled.base
     views = views_in_pieces(problem, policy, models, compared.log.batches(), compared.comparator)
-    units = gather_series(problem, views, series, {**weight, **scopes.peaks()})
+    units = gather_series(problem, views, series, {**weight, **peaks})
     if compared.log.prior is None:
         return units, None
     views = views_in_pieces(problem, policy, models, [compared.log.prior], compared.comparator)
     return units, gather_series(problem, views, always, weight)
-
-
-def _published(case: BoundCase, compared: ComparedCandidate, outside: Candidate | None, collection: BoundCollection) -> None:
-    """Add PRISM of the candidate, of learned posteriors, and for logs of several policies."""
-    published_bounds(case, collection)
-    split = compared.log.split
-    if compared.settings.posterior and isinstance(split, Split):
-        learned = learn_posterior(compared, split)
-        value_bounds(case, hyper_prior(case.posterior, learned), collection)
-        value_bounds(case, split_posterior(compared, learned), collection)
-        words = "p0 = the hyper-prior, Q = the posterior after all units"
-        on_policy_bound(case, learned.posterior_from_hyper, words, collection)
-    else:
-        reason = "propensities move, so that its beliefs are learned from the earliest units: name a 'time' column"
-        if not compared.settings.posterior:
-            on_policy_bound(case, {}, "Q = p0, no divergence", collection)
-            reason = "its divergence needs beliefs that are learned from the log: ask for the posterior"
-        for method in ("PRISM, data-free p0", "PRISM, posterior Q"):
-            collection.lacks(method, reason)
-    if outside is not None:
-        value_bounds(case, adaptive_posterior(compared, outside), collection)
-    elif compared.scope != Scope(compared.problem.names):
-        collection.lacks("PRISM, adaptive", "it needs the policy that will act outside the scope (--acting)")
 
 
 def _moving(certificate: Certificate) -> int | None:

@@ -6,12 +6,14 @@ lower bound of the scaled value is an upper one.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from pydantic_core import to_json
 
 from aegis.errors import SettingError
 from aegis.evidence import Quantity
@@ -164,34 +166,23 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data: certificates apart from the other numbers, each with its label."""
-        document = asdict(self)
-        bounds, estimates = document.pop("bounds"), document.pop("estimates")
-        labelled = [{**item, "certificate": False, "label": e.label} for item, e in zip(estimates, self.estimates, strict=True)]
-        document["legacy"] = {**document["legacy"], "certificate": False, "label": self.legacy.label}
+        document = {"kind": "aegis-comparison", **asdict(self)}
+        bounds = document.pop("bounds")
+        del document["estimates"]
+        document["legacy"] = _labelled(self.legacy)
         if self.incumbent is not None:
-            document["incumbent"] = {**document["incumbent"], "certificate": False, "label": self.incumbent.label}
-        plain: dict[str, Any] = _plain(
-            {
-                "kind": "aegis-comparison",
-                **document,
-                "certificates": [item for item in bounds if item["certificate"]],
-                "not_certificates": {
-                    "estimates": labelled,
-                    "bounds": [item for item in bounds if not item["certificate"]],
-                },
-            }
-        )
+            document["incumbent"] = _labelled(self.incumbent)
+        document["certificates"] = [item for item in bounds if item["certificate"]]
+        document["not_certificates"] = {
+            "estimates": [_labelled(item) for item in self.estimates],
+            "bounds": [item for item in bounds if not item["certificate"]],
+        }
+        plain: dict[str, Any] = json.loads(to_json(document, inf_nan_mode="null"))
         return plain
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
+def _labelled(estimate: Estimate) -> dict[str, Any]:
+    return {**asdict(estimate), "certificate": False, "label": estimate.label}
 
 
 COMPARISON_SCHEMA = pa.schema(

@@ -86,11 +86,6 @@ def scaled_estimates(units: UnitSeries, totals: bool) -> tuple[dict[str, Mapping
     return estimates, missing
 
 
-def method_note(method: str) -> str:
-    """Return the note of a method's estimate."""
-    return NORMALISED_NOTE if method == "SNIPS" else MEAN_METHODS[method][1]
-
-
 def list_estimates(
     problem: Problem,
     measure: Measure,
@@ -103,32 +98,25 @@ def list_estimates(
     estimates, missing = scaled_estimates(units, problem.cluster_most is not None)
     for method, reason in missing.items():
         collection.lacks(method, reason)
+    model = {"model": "" if modelled is None else modelled.words}
     thresholds: dict[str, dict[str, Any]] = {
         "clipped IPS": {"clip": settings.clip},
-        "SWITCH": {"switch": settings.switch, "model": "" if modelled is None else modelled.words},
-        **{method: {"model": "" if modelled is None else modelled.words} for method in ("direct method", "doubly robust")},
+        "SWITCH": {"switch": settings.switch, **model},
+        "direct method": model,
+        "doubly robust": model,
     }
     listed = []
     for method, numbers in estimates.items():
         value, gain = numbers["value"], numbers["gain"]
-        shared = (units.count, method_note(method), thresholds.get(method, {}))
+        note = NORMALISED_NOTE if method == "SNIPS" else MEAN_METHODS[method][1]
+        shared = (units.count, note, thresholds.get(method, {}))
         listed.append(Estimate(method, "value", measure.value(value.value), measure.gain(value.error), *shared))
         listed.append(Estimate(method, "gain", measure.gain(gain.value), measure.gain(gain.error), *shared))
     return tuple(listed)
 
 
-def legacy_estimate(measure: Measure, units: UnitSeries) -> Estimate:
-    """Return the mean reward of the logged actions."""
-    estimate = mean_estimate(units["legacy"])
-    return Estimate(
-        method="legacy", what="value", value=measure.value(estimate.value), error=measure.gain(estimate.error), units=units.count
-    )
-
-
-def incumbent_estimate(measure: Measure, units: UnitSeries) -> Estimate:
-    """Return the estimated value of the incumbent, within the range of the reward."""
-    estimate = mean_estimate(units["compared best"])
-    value = min(max(estimate.value, 0.0), 1.0)  # an estimate may leave the range, the value cannot
-    return Estimate(
-        method="incumbent", what="value", value=measure.value(value), error=measure.gain(estimate.error), units=units.count
-    )
+def value_estimate(who: str, series: str, measure: Measure, units: UnitSeries) -> Estimate:
+    """Return the mean of a series, within the range of the reward: an estimate may leave it, the value cannot."""
+    estimate = mean_estimate(units[series])
+    value = min(max(estimate.value, 0.0), 1.0)
+    return Estimate(method=who, what="value", value=measure.value(value), error=measure.gain(estimate.error), units=units.count)

@@ -23,20 +23,56 @@ import numpy as np
 from aegis.agents import CandidateSettings, fit_mechanisms, make_candidate
 from aegis.certificate import Candidate
 from aegis.comparison.bounds import (
+    VALUE_VARIANTS,
     BoundCase,
     BoundCollection,
     PublishedPosterior,
     WeightLimit,
     add_bound,
     declared_weight_limit,
+    value_bounds,
 )
 from aegis.comparison.unit_series import CertifiedLog, ComparedCandidate, gather_series, largest_weight, particle_series
-from aegis.evidence import BoundOrigin
+from aegis.evidence import BOUNDS, BoundOrigin
 from aegis.logs import Split
 from aegis.mechanisms import MODELS, Belief
 from aegis.ope import RewardModels, plain_values, views_in_pieces
 from aegis.policies import Hybrid
 from aegis.problem import Policy, Scope
+
+
+def add_published_bounds(
+    case: BoundCase, compared: ComparedCandidate, outside: Candidate | None, collection: BoundCollection
+) -> None:
+    """Add PRISM of the candidate in all its variants, of learned posteriors, and for logs of several policies.
+
+    outside: the policy that acts outside the scope. The candidate against a data-free prior pays for all that the prior side
+    taught; it is a certificate if the other conditions hold, only a needlessly low one.
+    """
+    value_bounds(case, case.posterior, collection)
+    for name, method in BOUNDS.items():
+        if "compare" in method.commands and method.published and name not in VALUE_VARIANTS:
+            for what in method.claims:
+                add_bound(name, what, case, case.posterior, collection)
+    split = compared.log.split
+    if compared.settings.posterior and isinstance(split, Split):
+        learned = learn_posterior(compared, split)
+        data_free = replace(case.posterior, name="PRISM, data-free p0", words=DATA_FREE, kl_by_mechanism=learned.prior_from_hyper)
+        value_bounds(case, data_free, collection)
+        value_bounds(case, split_posterior(compared, learned), collection)
+        words = "p0 = the hyper-prior, Q = the posterior after all units"
+        on_policy_bound(case, learned.posterior_from_hyper, words, collection)
+    else:
+        reason = "propensities move, so that its beliefs are learned from the earliest units: name a 'time' column"
+        if not compared.settings.posterior:
+            on_policy_bound(case, {}, "Q = p0, no divergence", collection)
+            reason = "its divergence needs beliefs that are learned from the log: ask for the posterior"
+        for method_name in ("PRISM, data-free p0", "PRISM, posterior Q"):
+            collection.lacks(method_name, reason)
+    if outside is not None:
+        value_bounds(case, adaptive_posterior(compared, outside), collection)
+    elif compared.scope != Scope(compared.problem.names):
+        collection.lacks("PRISM, adaptive", "it needs the policy that will act outside the scope (--acting)")
 
 
 def on_policy_bound(case: BoundCase, kl_by_mechanism: Mapping[str, float], words: str, collection: BoundCollection) -> None:
@@ -54,6 +90,8 @@ def on_policy_bound(case: BoundCase, kl_by_mechanism: Mapping[str, float], words
     )
     add_bound("PRISM: lam*, B declared", "value", case, own, collection, "PRISM on-policy: lam*")
 
+
+DATA_FREE = "p0 = the hyper-prior, data-free; Q = the belief after the prior side, whose divergence is subtracted"
 
 DRAWS_UNPAID = "Q stands for itself by draws that know the certified units, and a divergence pays for Q, not for its draws"
 
@@ -84,16 +122,6 @@ def learn_posterior(compared: ComparedCandidate, split: Split) -> LearnedPosteri
         posterior_from_hyper=_restricted(posterior, scope),
         policy=policy,
     )
-
-
-def hyper_prior(candidate: PublishedPosterior, learned: LearnedPosterior) -> PublishedPosterior:
-    """Return the candidate as Q against a data-free prior: it pays for all that the prior side taught.
-
-    The candidate is fixed without the certified units, so that this is a certificate if the other conditions hold; only a
-    needlessly low one.
-    """
-    words = "p0 = the hyper-prior, data-free; Q = the belief after the prior side, whose divergence is subtracted"
-    return replace(candidate, name="PRISM, data-free p0", words=words, kl_by_mechanism=learned.prior_from_hyper)
 
 
 def split_posterior(compared: ComparedCandidate, learned: LearnedPosterior) -> PublishedPosterior:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from aegis.comparison.bounds import BoundCase, ScaledBound, unmet_by_estimates, with_unmet
+from aegis.comparison.bounds import BoundCase, lower_bound, unmet_by_estimates
 from aegis.comparison.comparison import ScopeChoice
-from aegis.comparison.unit_series import largest_weight
+from aegis.comparison.unit_series import PeakFunctions, SeriesFunctions, largest_weight
 from aegis.errors import SettingError
 from aegis.evidence import (
     SHARP,
@@ -22,89 +23,56 @@ from aegis.evidence import (
     sharp_grid_bound,
     value_grid,
 )
-from aegis.ope import CandidateView, Measure, plain_values
-from aegis.problem import Array, Problem, Scope
+from aegis.ope import Measure, plain_values
+from aegis.problem import Problem, Scope
 
 SEPARATOR = " + "
 PUBLISHED_CHOICE = "PRISM: lam*, B observed, Q = p0"
 
-
-@dataclass(frozen=True, slots=True)
-class ScopeCandidates:
-    """The scopes to choose from, by name, and the series that each needs. unmet: conditions that no method meets there."""
-
-    named: Mapping[str, Scope]
-    measure: Measure
-    unmet: Mapping[str, tuple[str, ...]]
-
-    @classmethod
-    def of(cls, problem: Problem, scopes: Iterable[Scope], measure: Measure) -> ScopeCandidates:
-        """Return scopes under names that list their levels, outermost first."""
-        named = {SEPARATOR.join(name for name in problem.names if name in scope): scope for scope in scopes}
-        return cls(named, measure, {name: unmet_by_estimates(problem, scope) for name, scope in named.items()})
-
-    def series(self) -> dict[str, Callable[[CandidateView], Array]]:
-        """Return the values of each scope."""
-        return {_key(name): _values(scope, self.measure) for name, scope in self.named.items()}
-
-    def peaks(self) -> dict[str, Callable[[CandidateView], float]]:
-        """Return the largest weight of each scope."""
-        return {_key(name): _largest(scope) for name, scope in self.named.items()}
-
-    def choices(self, case: BoundCase) -> tuple[ScopeChoice, ...]:
-        """Return which scope each method chooses; none if there is one scope only."""
-        if len(self.named) < 2:
-            return ()
-        methods = {PUBLISHED_CHOICE: _published, SHARP: _sharp}
-        choices = []
-        for method, bound in methods.items():
-            try:
-                chosen = select_scope({name: bound(case, name, words) for name, words in self.unmet.items()}, case.delta)
-            except SettingError:  # a scope whose weights are all 0 has no B
-                continue
-            shown = {
-                name: ScaledBound(method, "value", one, claim=f"the value of the candidate at {name}").shown(self.measure)
-                for name, one in chosen.bounds.items()
-            }
-            own = chosen.bound
-            choices.append(
-                ScopeChoice(
-                    method=method,
-                    scope=tuple(chosen.scope.split(SEPARATOR)),
-                    bounds=shown,
-                    delta=case.delta,
-                    certificate=own.certificate,
-                    label=own.label,
-                )
-            )
-        return tuple(choices)
+NamedScopes = Mapping[str, Scope]
 
 
-def _published(case: BoundCase, name: str, unmet: tuple[str, ...]) -> Callable[[float], Bound]:
-    def bound(delta: float) -> Bound:
-        largest = largest_observed(np.array([case.units.peaks[_key(name)]]))
-        published = published_bound(case.units[_key(name)], delta, "closed form", largest, reading=BoundOrigin("observed"))
-        return with_unmet(published, unmet)
-
-    return bound
+def name_scopes(problem: Problem, scopes: Iterable[Scope]) -> NamedScopes:
+    """Return scopes under names that list their levels, outermost first."""
+    return {SEPARATOR.join(name for name in problem.names if name in scope): scope for scope in scopes}
 
 
-def _sharp(case: BoundCase, name: str, unmet: tuple[str, ...]) -> Callable[[float], Bound]:
-    def bound(delta: float) -> Bound:
-        values = case.units[_key(name)]
-        grid = value_grid(bet_centre(case.prior_series(_key(name)), values.size, delta))
-        return with_unmet(sharp_grid_bound(values, grid, delta), unmet)
+def scope_series(scopes: NamedScopes, measure: Measure) -> tuple[SeriesFunctions, PeakFunctions]:
+    """Return the values of each scope, and its largest weight."""
+    values = {_key(name): partial(plain_values, scope=scope, measure=measure) for name, scope in scopes.items()}
+    return values, {_key(name): partial(largest_weight, scope=scope) for name, scope in scopes.items()}
 
-    return bound
+
+def choose_scopes(problem: Problem, scopes: NamedScopes, case: BoundCase) -> tuple[ScopeChoice, ...]:
+    """Return which scope each method chooses; none if there is one scope only."""
+    choices = []
+    unmet = {name: unmet_by_estimates(problem, scope) for name, scope in scopes.items()}
+    for method, bound in {PUBLISHED_CHOICE: _published, SHARP: _sharp}.items() if len(scopes) > 1 else ():
+        try:
+            chosen = select_scope({name: partial(bound, case, name, words) for name, words in unmet.items()}, case.delta)
+        except SettingError:  # a scope whose weights are all 0 has no B
+            continue
+        shown = {
+            name: lower_bound(one, method, "value", case.measure, f"the value of the candidate at {name}")
+            for name, one in chosen.bounds.items()
+        }
+        best, levels = shown[chosen.scope], tuple(chosen.scope.split(SEPARATOR))
+        choices.append(ScopeChoice(method, levels, shown, case.delta, best.certificate, best.label))
+    return tuple(choices)
+
+
+def _published(case: BoundCase, name: str, unmet: tuple[str, ...], delta: float) -> Bound:
+    largest = largest_observed(np.array([case.units.peaks[_key(name)]]))
+    bound = published_bound(case.units[_key(name)], delta, "closed form", largest, reading=BoundOrigin("observed"))
+    return replace(bound, unmet=(*bound.unmet, *unmet))
+
+
+def _sharp(case: BoundCase, name: str, unmet: tuple[str, ...], delta: float) -> Bound:
+    values = case.units[_key(name)]
+    grid = value_grid(bet_centre(case.prior_series(_key(name)), values.size, delta))
+    bound = sharp_grid_bound(values, grid, delta)
+    return replace(bound, unmet=(*bound.unmet, *unmet))
 
 
 def _key(name: str) -> str:
     return f"scope {name}"
-
-
-def _values(scope: Scope, measure: Measure) -> Callable[[CandidateView], Array]:
-    return lambda view: plain_values(view, scope, measure)
-
-
-def _largest(scope: Scope) -> Callable[[CandidateView], float]:
-    return lambda view: largest_weight(view, scope)

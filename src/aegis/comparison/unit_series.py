@@ -249,26 +249,24 @@ def _particle_views(view: CandidateView) -> Iterator[CandidateView]:
 def gather_series(problem: Problem, views: Iterable[CandidateView], series: SeriesFunctions, peaks: PeakFunctions) -> UnitSeries:
     """Return the series of all units: episodes in the order they come, or clusters put together."""
     parts: dict[str, list[Array]] = {name: [] for name in series}
-    by_particle: set[str] = set()  # series that come by particle
     highest = dict.fromkeys(peaks, 0.0)
     clusters: list[AnyArray] = []
     for view in views:
         for name, compute in series.items():
-            values = compute(view)
-            by_particle |= {name} if values.ndim == 2 else set()
-            parts[name].append(values[:, None] if values.ndim == 1 else values)
+            parts[name].append(compute(view))
         for name, peak in peaks.items():
             highest[name] = max(highest[name], peak(view))
         if view.batch.cluster is not None:
             clusters.append(view.batch.cluster)
-    whole = {name: np.concatenate(values) if values else np.zeros((0, 1)) for name, values in parts.items()}
+    whole = {name: np.concatenate(values) if values else np.zeros(0) for name, values in parts.items()}
     if problem.cluster is not None and clusters:
         ids = np.concatenate(clusters)
-        whole = {name: _by_cluster(problem, problem.cluster_name, ids, values) for name, values in whole.items()}
-    return UnitSeries({name: values if name in by_particle else values[:, 0] for name, values in whole.items()}, highest)
+        whole = {name: _by_cluster(problem, ids, values) for name, values in whole.items()}
+    return UnitSeries(whole, highest)
 
 
-def _by_cluster(problem: Problem, column: str, ids: AnyArray, values: Array) -> Array:
-    clusters = ClusterUnits(np.zeros(values.shape[1]), problem.cluster_most, column)
-    clusters.add(ids, values)
-    return clusters.units()
+def _by_cluster(problem: Problem, ids: AnyArray, values: Array) -> Array:
+    columns = values[:, None] if values.ndim == 1 else values
+    clusters = ClusterUnits(np.zeros(columns.shape[1]), problem.cluster_most, problem.cluster_name)
+    clusters.add(ids, columns)
+    return clusters.units().reshape(-1, *values.shape[1:])

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from aegis.engine.processes import FuturePool, Part, Result, limit_blas_threads
+from aegis.engine.engines import Part, Result, limit_blas_threads
+from aegis.engine.processes import FuturePool
 from aegis.errors import ModelError, SettingError
 
 SCHEDULER_TIMEOUT = "10s"  # a scheduler that does not answer by then is not there

@@ -1,37 +1,109 @@
-"""Engines by name: `local` (processes of this machine), `dask` (a local cluster for one job) and `dask://host:port`."""
+"""Engines by name: `local` (processes of this machine), `dask` (a local cluster for one job) and `dask://host:port`.
+
+With one worker the parts are done in this process. How many cores, threads and how much memory that uses is decided here.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import math
+import os
 import pickle
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
-from aegis.engine.processes import Part, ProcessPool, Result, WarmProcesses, WorkerPool, usable_cores
-from aegis.errors import SettingError
+from aegis.errors import SettingError, whole_number
+
+if TYPE_CHECKING:
+    from aegis.engine.processes import WarmProcesses
+
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")  # of the environment, for children
+
+CHOSEN_BY = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")  # what speaks for the libraries that are already loaded
+
+QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of processor time, or 'max', in a period
+
+
+def limit_blas_threads() -> None:
+    """Give linear algebra one thread: small matrices on shared cores are far slower with more.
+
+    Sets each variable of the environment that is not set, for libraries loaded later, and limits those already loaded unless
+    the user has chosen their number of threads.
+    """
+    chosen = any(name in os.environ for name in CHOSEN_BY)
+    for name in THREAD_VARIABLES:
+        os.environ.setdefault(name, "1")
+    if not chosen:
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(limits=1)
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use: those it is bound to, or fewer if its container has a smaller share."""
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        share, period = (float(number) for number in QUOTA.read_text(encoding="ascii").split())
+        return max(1, min(bound, math.ceil(share / period)))
+    except (OSError, ValueError, ZeroDivisionError):  # no container, or one without a limit
+        return bound
+
+
+def release_memory() -> None:
+    """Give freed memory back to the system, where the C library can: for a process that waits while others need it."""
+    if sys.platform.startswith("linux"):
+        with contextlib.suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+class WorkerPool(Generic[Part, Result]):
+    """Does the parts of a job, here in this process. Use it in `with`: what is not done at the end of the block is given up."""
+
+    def __init__(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> None:
+        self._fn, self._parts = fn, enumerate(parts)
+        self._current: list[tuple[int, Any]] = []  # the outcome that the caller handles
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop()
+
+    def __iter__(self) -> Iterator[tuple[int, Result]]:
+        """Yield place and result of each part as soon as it is done, in any order; raise what `fn` raised."""
+        return ((place, self.result(outcome)) for place, outcome in self.completed())
+
+    def completed(self) -> Iterator[tuple[int, Any]]:
+        """Yield the place and the outcome of each part as soon as it is done, in any order."""
+        for place, part in self._parts:
+            self._current = [(place, self._fn(part))]
+            yield self._current[0]
+            self._current = []
+
+    def finished(self) -> list[tuple[int, Result]]:
+        """Return the results that are done, without waiting, and the one that the caller handles: for an interrupted caller."""
+        return [(place, self.result(outcome)) for place, outcome in self._current]
+
+    def result(self, outcome: Any) -> Result:
+        """Return the result of an outcome; raise what `fn` raised."""
+        result: Result = outcome
+        return result
+
+    def _stop(self) -> None:
+        """Give up what is not done, at once."""
+
 
 ENGINE_NAMES = "local, dask or dask://host:port"  # how engines are named, for messages
-
-
-class Engine(Protocol):
-    """Where parts are done. The results do not depend on it."""
-
-    @property
-    def workers(self) -> int:
-        """Return how many parts are done at a time, as far as it is known."""
-        ...
-
-    @property
-    def elsewhere(self) -> bool:
-        """Say whether other machines may do parts, who may have other files under the same paths."""
-        ...
-
-    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> WorkerPool[Part, Result]:
-        """Return the pool that does the parts; `fn` and the parts must be picklable unless one process does it all."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +114,20 @@ class Local:
     standby: WarmProcesses | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers < 1:
-            raise SettingError(f"'workers' is a whole number from 1, found {self.workers!r}")
+        whole_number("'workers'", self.workers)
 
     @property
     def elsewhere(self) -> bool:
-        """Return False; see Engine."""
+        """Say whether other machines may do parts, who may have other files under the same paths."""
         return False
 
     def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> WorkerPool[Part, Result]:
-        """Return the pool that does the parts."""
-        return WorkerPool(fn, parts) if self.workers == 1 else ProcessPool(fn, parts, self.workers, self.standby)
+        """Return the pool that does the parts; `fn` and the parts must be picklable unless one process does it all."""
+        if self.workers == 1:
+            return WorkerPool(fn, parts)
+        from aegis.engine.processes import ProcessPool
+
+        return ProcessPool(fn, parts, self.workers, self.standby)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +139,7 @@ class Dask:
 
     @property
     def elsewhere(self) -> bool:
-        """Say whether the cluster was there before; see Engine."""
+        """Say whether other machines may do parts: whether the cluster was there before."""
         return self.address is not None
 
     def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> WorkerPool[Part, Result]:
@@ -73,6 +148,8 @@ class Dask:
 
         return DaskPool(fn, parts, self.address, self.workers)
 
+
+Engine = Local | Dask  # where parts are done; the results do not depend on it
 
 IN_PROCESS = Local(1)  # everything in this process, one part after the other
 
@@ -119,6 +196,8 @@ def pickle_by_value(engine: Engine, modules: Iterable[str]) -> Iterator[None]:
 def warm_engine(engine: Engine, module: str) -> Iterator[Engine]:
     """Give the engine with its processes started, which import a module while this one finds out what there is to do."""
     if isinstance(engine, Local) and engine.workers > 1 and engine.standby is None:
+        from aegis.engine.processes import WarmProcesses
+
         with WarmProcesses(engine.workers, module) as standby:
             yield Local(engine.workers, standby)
     else:

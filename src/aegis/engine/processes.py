@@ -1,16 +1,13 @@
-"""Pools of workers: this process, or several processes of this machine; how many cores, threads and how much memory they use."""
+"""Pools of workers on other processes: of this machine, or of a cluster."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
-import math
 import multiprocessing
 import os
 import pickle
 import signal
-import sys
 import threading
 import traceback
 from abc import ABC, abstractmethod
@@ -19,94 +16,15 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
 from multiprocessing.resource_tracker import ensure_running
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any
 
+from aegis.engine.engines import Part, Result, WorkerPool, limit_blas_threads
 from aegis.errors import ModelError
-
-THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")  # of the environment, for children
-
-CHOSEN_BY = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")  # what speaks for the libraries that are already loaded
-
-QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of processor time, or 'max', in a period
-
-
-def limit_blas_threads() -> None:
-    """Give linear algebra one thread: small matrices on shared cores are far slower with more.
-
-    Sets each variable of the environment that is not set, for libraries loaded later, and limits those already loaded unless
-    the user has chosen their number of threads.
-    """
-    chosen = any(name in os.environ for name in CHOSEN_BY)
-    for name in THREAD_VARIABLES:
-        os.environ.setdefault(name, "1")
-    if not chosen:
-        from threadpoolctl import threadpool_limits
-
-        threadpool_limits(limits=1)
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use: those it is bound to, or fewer if its container has a smaller share."""
-    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        share, period = (float(number) for number in QUOTA.read_text(encoding="ascii").split())
-        return max(1, min(bound, math.ceil(share / period)))
-    except (OSError, ValueError, ZeroDivisionError):  # no container, or one without a limit
-        return bound
-
-
-def release_memory() -> None:
-    """Give freed memory back to the system, where the C library can: for a process that waits while others need it."""
-    if sys.platform.startswith("linux"):
-        with contextlib.suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).malloc_trim(0)
-
-
-Part = TypeVar("Part")
-Result = TypeVar("Result")
 
 QUEUED_PER_WORKER = 2  # parts that wait at each worker, so that it is never idle
 
 MALLOC_SETTINGS = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}  # bytes
-
-
-class WorkerPool(Generic[Part, Result]):
-    """Does the parts of a job, here in this process. Use it in `with`: what is not done at the end of the block is given up."""
-
-    def __init__(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> None:
-        self._fn, self._parts = fn, enumerate(parts)
-        self._current: list[tuple[int, Any]] = []  # the outcome that the caller handles
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._stop()
-
-    def __iter__(self) -> Iterator[tuple[int, Result]]:
-        """Yield place and result of each part as soon as it is done, in any order; raise what `fn` raised."""
-        return ((place, self.result(outcome)) for place, outcome in self.completed())
-
-    def completed(self) -> Iterator[tuple[int, Any]]:
-        """Yield the place and the outcome of each part as soon as it is done, in any order."""
-        for place, part in self._parts:
-            self._current = [(place, self._fn(part))]
-            yield self._current[0]
-            self._current = []
-
-    def finished(self) -> list[tuple[int, Result]]:
-        """Return the results that are done, without waiting, and the one that the caller handles: for an interrupted caller."""
-        return [(place, self.result(outcome)) for place, outcome in self._current]
-
-    def result(self, outcome: Any) -> Result:
-        """Return the result of an outcome; raise what `fn` raised."""
-        result: Result = outcome
-        return result
-
-    def _stop(self) -> None:
-        """Give up what is not done, at once."""
 
 
 class FuturePool(WorkerPool[Part, Result], ABC):

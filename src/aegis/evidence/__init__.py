@@ -10,11 +10,10 @@ from aegis.evidence.betting_tests import (
     power_sums,
     weight_logs,
 )
-from aegis.evidence.bounds.base import Bound, Selection, select_scope
+from aegis.evidence.bounds.base import Bound, BoundPath, select_scope
 from aegis.evidence.bounds.confidence_sequence import lower_path
 from aegis.evidence.bounds.mean_bounds import (
     anytime_bernstein,
-    anytime_bernstein_path,
     bca_bootstrap,
     central_limit,
     empirical_bernstein,
@@ -28,26 +27,27 @@ from aegis.evidence.bounds.pac_bayes import (
     Particles,
     best_posterior,
     matching_bet,
-    particle_kl,
     sharp_bound,
     sharp_grid_bound,
 )
 from aegis.evidence.bounds.prism import (
-    NO_LEGACY_BOUND,
-    Algorithm2Gate,
     BoundOrigin,
     PublishedBound,
-    Temperature,
-    algorithm_2_gate,
-    closed_form_lam,
     largest_observed,
-    ls_estimate,
     published_bound,
-    published_estimate,
-    published_gain,
 )
-from aegis.evidence.bounds.sample import PublishedSample, Quantity, UnitSample, bet_centre
-from aegis.evidence.bounds.table import BETTING, BOUNDS, MATCHED, REWEIGHED, SHARP, BoundMethod, BoundPath
+from aegis.evidence.bounds.table import (
+    BETTING,
+    BOUNDS,
+    MATCHED,
+    REWEIGHED,
+    SHARP,
+    BoundMethod,
+    PublishedSample,
+    Quantity,
+    UnitSample,
+    bet_centre,
+)
 from aegis.evidence.grid import (
     FLOOR,
     Grid,
@@ -60,8 +60,7 @@ from aegis.evidence.grid import (
     value_grid,
 )
 from aegis.evidence.sensitivity_bets import least_weights, sensitivity_factors, sensitivity_factors_against
-from aegis.evidence.sketch import Blend, Sketch, check_delta, unit_logs
-from aegis.evidence.tally import TALLY_BINS, TALLY_DISTANCE, TALLY_LOWEST, Tally
+from aegis.evidence.sketch import TALLY_BINS, TALLY_DISTANCE, TALLY_LOWEST, Blend, Sketch, Tally, check_delta, unit_logs
 from aegis.evidence.water_filled_bets import (
     InnerLimits,
     LoggedChoice,
@@ -79,7 +78,6 @@ __all__ = [
     "BOUNDS",
     "FLOOR",
     "MATCHED",
-    "NO_LEGACY_BOUND",
     "REWEIGHED",
     "SHARP",
     "SHORT_STAKES",
@@ -87,7 +85,6 @@ __all__ = [
     "TALLY_DISTANCE",
     "TALLY_LOWEST",
     "WEIGHT_STAKES",
-    "Algorithm2Gate",
     "Blend",
     "Bound",
     "BoundMethod",
@@ -102,21 +99,16 @@ __all__ = [
     "PublishedBound",
     "PublishedSample",
     "Quantity",
-    "Selection",
     "Sketch",
     "Stakes",
     "Tally",
-    "Temperature",
     "UnitSample",
-    "algorithm_2_gate",
     "anytime_bernstein",
-    "anytime_bernstein_path",
     "bca_bootstrap",
     "best_posterior",
     "bet_centre",
     "central_limit",
     "check_delta",
-    "closed_form_lam",
     "empirical_bernstein",
     "factor_centre",
     "gain_bets",
@@ -130,17 +122,13 @@ __all__ = [
     "logarithmic_smoothing",
     "low_weight_logs",
     "lower_path",
-    "ls_estimate",
     "matching_bet",
     "moment_evidence",
     "outer_stakes",
-    "particle_kl",
     "percentile_bootstrap",
     "place_gain_grid",
     "power_sums",
     "published_bound",
-    "published_estimate",
-    "published_gain",
     "select_scope",
     "sensitivity_factors",
     "sensitivity_factors_against",

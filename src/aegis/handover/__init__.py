@@ -1,7 +1,7 @@
 """Handing control over, level by level, as soon as it is certified: challengers, the gate, its events, the monitor."""
 
 from aegis.handover.challenge import GAIN, VALUE, Challenge, ClaimState, Logs
-from aegis.handover.challenger import Challenger, check_code_files
+from aegis.handover.challenger import Challenger, check_code_files, freeze_challengers
 from aegis.handover.challenger_archive import (
     ARM_COLUMN,
     NUMBER_COLUMN,
@@ -64,7 +64,7 @@ from aegis.handover.run_summary import (
     risk_promise,
     summarise_run,
 )
-from aegis.handover.schedule import acting_policy, draw_arm, freeze_challengers
+from aegis.handover.schedule import acting_policy, draw_arm, freeze_is_due, next_freeze
 from aegis.handover.stream_audit import StreamAudit, is_audit_due, standing_postponement
 
 __all__ = [
@@ -136,6 +136,7 @@ __all__ = [
     "events_table",
     "format_lower_bound",
     "freeze_challengers",
+    "freeze_is_due",
     "is_audit_due",
     "is_decision",
     "join_batches",
@@ -143,6 +144,7 @@ __all__ = [
     "legacy_change_warnings",
     "load_challenge",
     "make_gate",
+    "next_freeze",
     "open_gate",
     "pack_challenger",
     "particle_gains",

@@ -43,11 +43,6 @@ class PartState:
 
     def add(self, logs: Sequence[int | None]) -> PartState:
         """Return the test after one more unit."""
-        if len(logs) != len(self.sums):
-            raise SettingError(
-                f"the evidence is of a test with {len(logs)} bets, and one with {len(self.sums)} was frozen: it is of another "
-                "challenger. If a run was taken up, its plant, host or code have changed since; start anew"
-            )
         try:
             sums: Logs = tuple(map(operator.add, self.sums, logs))
         except TypeError:  # some bets are dead, which is rare
@@ -89,12 +84,7 @@ class ClaimState:
 
     def add(self, logs: Sequence[Sequence[int | None]]) -> ClaimState:
         """Return the claim after one more unit: the numbers of each part."""
-        if len(logs) != len(self.parts):
-            raise SettingError(f"evidence for '{self.what}' has {len(self.parts)} parts, found {len(logs)}")
-        try:
-            added = tuple(part.add(own) for part, own in zip(self.parts, logs, strict=True))
-        except SettingError as error:
-            raise SettingError(f"'{self.what}': {error}") from error
+        added = tuple(part.add(own) for part, own in zip(self.parts, logs, strict=True))
         return ClaimState(self.what, self.margin, self.delta, self.low, self.high, added, self.count + 1)
 
     @property
@@ -177,16 +167,14 @@ class Challenge:
 
     def add(self, evidence: Mapping[str, Sequence[Sequence[int | None]]]) -> Challenge:
         """Return the challenge after one more unit; evidence: by claim, the numbers of each part."""
-        if len(evidence) != len(self.claims) or not all(claim.what in evidence for claim in self.claims):
+        expected = {claim.what: [len(part.sums) for part in claim.parts] for claim in self.claims}
+        bets = {what: list(map(len, parts)) for what, parts in evidence.items()}
+        if bets != expected:
             raise SettingError(
-                f"evidence for challenge '{self.name}' has numbers for {[claim.what for claim in self.claims]}, "
-                f"found {list(evidence)}"
+                f"challenge '{self.name}': the evidence is of tests with bets {bets}, by claim, and {expected} were frozen: "
+                "it is of another challenger. If a run was taken up, its plant, host or code have changed since; start anew"
             )
-        try:
-            claims = tuple(claim.add(evidence[claim.what]) for claim in self.claims)
-        except SettingError as error:
-            raise SettingError(f"challenge '{self.name}', {error}") from error
-        return replace(self, claims=claims)
+        return replace(self, claims=tuple(claim.add(evidence[claim.what]) for claim in self.claims))
 
     @model_serializer(mode="wrap")
     def _without_empty_seal(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -27,9 +28,21 @@ from aegis.errors import AegisError, PolicyError, SettingError
 from aegis.evidence import Grid, unit_logs
 from aegis.handover.challenge import NO_FILES, SEAL_FILES, VALUE, ClaimState, Logs, PartState
 from aegis.handover.gate import ProposedChallenge
-from aegis.handover.hosts.base import check_distributions
-from aegis.ope import CandidateView, Measure, RewardModels, fit_reward_models, with_measure_as_reward
-from aegis.policies import path_full, policy_digest
+from aegis.handover.gate_settings import FULL, STEPS
+from aegis.handover.gate_state import GateState
+from aegis.handover.hosts.base import Host, capped_steps, check_distributions, host_seed
+from aegis.handover.risk_budget import margin_allowance
+from aegis.handover.run_history import History
+from aegis.ope import (
+    CandidateView,
+    Comparator,
+    Measure,
+    RewardModels,
+    capped_variation,
+    fit_reward_models,
+    with_measure_as_reward,
+)
+from aegis.policies import Floored, path_full, policy_digest
 from aegis.problem import Array, Batch, Policy, Problem, RewardModel
 
 LOOKED_AT = 256  # decisions, at most, unless a single episode has more
@@ -235,3 +248,55 @@ def _state(claim: Claim, grids: tuple[Grid, ...]) -> ClaimState:
     low, high = claim.bracket
     parts = tuple(PartState.start(part.offset, grid) for part, grid in zip(claim.parts, grids, strict=True))
     return ClaimState(claim_name(claim), claim.margin, 0.5, low, high, parts)
+
+
+def freeze_challengers(host: Host, history: History, state: GateState, changed: Mapping[str, int], seed: int) -> list[Challenger]:
+    """Return what a host proposes for the levels of a gate, frozen.
+
+    changed: how often each level has changed hands since the legacy had it last. seed: of the run, which a host that is not of
+    this package does not get to know (`seed_for`). Raises PolicyError, naming host and level, if a proposal cannot be frozen.
+    """
+    problem, legacy, settings = history.problem, history.legacy, state.settings
+    floor, upgrades = settings.floor, settings.upgrades and settings.floor > 0
+    levels = [name for name in state.levels if state.at(name) is None or upgrades]
+    prior, challengers, incumbent = history.phase(), [], history.comparator
+    for level, proposal in host.propose(history, levels, host_seed(host, seed)).items():
+        for cap, new in capped_steps(
+            problem, legacy, level, proposal, caps_for_level(state, level, level in incumbent.levels)
+        ).items():
+            policy = Floored(problem, new, legacy, floor, [level])
+            comparator = incumbent.at(level) if state.at(level) is None else None
+            terms = ChallengeTerms(
+                variation=largest_variation(level, cap, floor, comparator),
+                allowed=margin_allowance(changed.get(level, 0), upgrades),
+                levels=len(state.levels),
+                comparator=comparator or Comparator(),
+            )
+            try:
+                challengers.append(make_challenger(problem, level, cap, policy, terms, proposal.prediction, prior))
+            except PolicyError as error:
+                raise PolicyError(f"host '{host.name}', level '{level}': {error}") from error
+    return challengers
+
+
+def largest_variation(level: str, cap: float, floor: float, comparator: Comparator | None) -> float:
+    """Return the largest total variation between a challenger and its comparator at a level.
+
+    The challenger is capped at `cap` times the legacy, and leaves a share `floor` of its decisions to the legacy. comparator: the
+    incumbent; None for an upgrade, which is compared with the policy in control and may move all of its probability.
+    """
+    if comparator is None:
+        return 1.0 - floor
+    if level not in comparator.levels:  # the legacy is the incumbent
+        return (1.0 - floor) * (1.0 - 1.0 / cap)
+    rate = comparator.rates.get(level)
+    return 1.0 if rate is None else (1.0 - floor) * capped_variation(cap, rate) + floor * rate
+
+
+def caps_for_level(state: GateState, level: str, explored: bool = False) -> tuple[float, ...]:
+    """Return the caps of challengers at a level; explored: the legacy there explores around a stated incumbent."""
+    now = state.at(level)
+    if now is None:
+        return state.settings.caps or (FULL if explored else STEPS)
+    least = math.inf if now.cap is None else now.cap
+    return tuple(cap for cap in state.settings.wider if cap >= least)

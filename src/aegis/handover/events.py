@@ -273,16 +273,10 @@ def event_from_plain(plain: Mapping[str, Any]) -> Event:
         raise InputError(f"the event of kind '{kind}' is damaged: {words}") from error
 
 
-def events_schema() -> dict[str, Any]:
-    """Return the JSON schema of a line of `events.jsonl`."""
-    return _EVENTS.json_schema()
-
-
 # Who acted in an episode: the policies in control, those before the last flip, or the legacy.
 AGENT, BEFORE, LEGACY = "agent", "before", "legacy"
 
 
-# The arm of an episode in which control changed hands.
-MIXED = "mixed"
+MIXED = "mixed"  # the arm of an episode in which control changed hands
 
 ARMS = (AGENT, BEFORE, LEGACY, MIXED)

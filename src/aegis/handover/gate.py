@@ -37,6 +37,7 @@ from aegis.handover.events import (
 )
 from aegis.handover.gate_state import GateState, apply_event, check_next_unit
 from aegis.handover.risk_budget import challenge_share
+from aegis.handover.schedule import freeze_is_due, next_freeze
 from aegis.policies import check_cap
 
 # What an operator may say to a gate.
@@ -127,8 +128,8 @@ def _pause(state: GateState, pause: Paused) -> list[Event]:
 
 
 def _freeze(state: GateState, proposed: tuple[ProposedChallenge, ...], started: int) -> Frozen:
-    if not state.freeze_is_due:
-        why = state.paused or f"the next freeze is due after episode {state.next_freeze}"
+    if not freeze_is_due(state):
+        why = state.paused or f"the next freeze is due after episode {next_freeze(state)}"
         raise InputError(f"challengers cannot be frozen now, after episode {state.episode}: {why}")
     freeze, since = state.freeze + 1, started + 1
     upgrades = sum(state.at(item.level) is not None for item in proposed)
@@ -154,13 +155,12 @@ def _challenge(state: GateState, item: ProposedChallenge, freeze: int, since: in
     risk = challenge_share(state.settings.delta, freeze, own, deployed is not None, others) / len(tested)
     watch = challenge_share(state.settings.alarm_floor, freeze, count)
     claims = tuple(replace(claim, delta=watch if claim.what == VALUE else risk) for claim in item.claims)
-    kind = HANDOVER if deployed is None else UPGRADE
     cap = check_cap(item.cap)
     return Challenge(
         name=f"{freeze}-{item.level}-{cap:g}",
         freeze=freeze,
         level=item.level,
-        kind=kind,
+        kind=HANDOVER if deployed is None else UPGRADE,
         policy=item.policy,
         since=since,
         cap=cap,

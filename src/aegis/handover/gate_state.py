@@ -126,16 +126,6 @@ class GateState:
     waiting: tuple[Waiting, ...] = ()
 
     @property
-    def next_freeze(self) -> int:
-        """Return the unit after which challengers are to be frozen next."""
-        return freeze_due(self.start, self.settings.first, self.freezes)
-
-    @property
-    def freeze_is_due(self) -> bool:
-        """Say whether challengers are to be frozen now."""
-        return self.paused is None and self.episode >= self.next_freeze
-
-    @property
     def started(self) -> int:
         """Return how many episodes are known to have started: all that closed, and those in flight at what was decided."""
         return max([self.episode, self.start, *(item.since - 1 for item in self.challenges)])
@@ -172,11 +162,6 @@ class GateState:
     def counting(self, episode: int) -> tuple[Challenge, ...]:
         """Return the challenges that count an episode: it started after they were frozen."""
         return tuple(item for item in self.challenges if item.since <= episode)
-
-
-def freeze_due(start: int, first: int, freezes: int) -> int:
-    """Return the unit after which the next freeze is due: `start + first 2^freezes`, freezes so far since `start`."""
-    return start + first * 2**freezes
 
 
 def check_next_unit(state: GateState, unit: UnitCounted) -> None:

@@ -9,7 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,29 +28,6 @@ from aegis.problem import Batch, Policy, concat
 WATCH_BLOCK = 64  # episodes that are run before `watch` gets their events
 
 
-class PeriodicSettings(Protocol):
-    """What the settings of such a gate have in common."""
-
-    @property
-    def delta(self) -> float:
-        """Return the risk."""
-        ...
-
-    @property
-    def stride(self) -> int:
-        """Return how many episodes lie between two looks."""
-        ...
-
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """Return the levels that may be handed over, all if empty."""
-        ...
-
-    def plain(self) -> dict[str, Any]:
-        """Return plain data."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class GateLook:
     """What a gate saw of a level after an episode: the gain it computed, in scaled units, and what it had to reach.
@@ -67,10 +44,12 @@ class GateLook:
 
 @dataclass(slots=True)
 class PeriodicGate(GateRun):
-    """A run of such a gate. looks: what was computed at every look."""
+    """A run of such a gate; its settings have a `delta`, a `stride` of episodes between two looks, and `levels`.
+
+    looks: what was computed at every look.
+    """
 
     name: ClassVar[str]
-    settings: PeriodicSettings
     looks: list[GateLook] = field(default_factory=list, init=False)
     last_look: int = field(default=0, init=False)
     _unwatched: list[Event] = field(default_factory=list, init=False, repr=False)

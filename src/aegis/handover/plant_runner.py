@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ import numpy as np
 from aegis.errors import InputError, PolicyError
 from aegis.files import json_digest
 from aegis.handover.challenge import Logs
-from aegis.handover.challenger import Challenger, code_sources
+from aegis.handover.challenger import Challenger, code_sources, freeze_challengers
 from aegis.handover.events import (
     AGENT,
     BEFORE,
@@ -40,7 +40,7 @@ from aegis.handover.hosts.base import Host
 from aegis.handover.replay import check_same, open_gate
 from aegis.handover.risk_budget import GateCount
 from aegis.handover.run_history import History, join_batches, scaled_episode_rewards
-from aegis.handover.schedule import acting_policy, draw_arm, freeze_challengers, previous_policy
+from aegis.handover.schedule import acting_policy, draw_arm, freeze_is_due, next_freeze, previous_policy
 from aegis.handover.stream_audit import (
     SILENT,
     ArrivalCheck,
@@ -175,7 +175,7 @@ class Handover(GateRun):
         """Run until so many episodes have closed. watch: gets the events of every block, to keep or to show."""
         while self.state.episode < episodes:
             events: list[Event] = []
-            if self.state.freeze_is_due:
+            if freeze_is_due(self.state):
                 events += self._freeze()
             events += self._block(min(episodes, self._most))
             if watch is not None:
@@ -185,7 +185,7 @@ class Handover(GateRun):
     def _most(self) -> int:
         """Return the last episode of the block that begins now: blocks end at multiples of BLOCK and at freezes."""
         stop = self.state.episode - self.state.episode % RUN_BLOCK + RUN_BLOCK
-        return stop if self.state.paused is not None else min(stop, self.state.next_freeze)
+        return stop if self.state.paused is not None else min(stop, next_freeze(self.state))
 
     def say(self, action: OperatorAction | Paused) -> Sequence[Event]:
         """Do what an operator says, or pause; return what happened. Before anything changes hands the stream is audited."""
@@ -237,23 +237,18 @@ class Handover(GateRun):
     def _run(self, first: int, arms: Sequence[str]) -> Batch:
         """Return the episodes after the first ones, each run by the policy of its arm."""
         batches = []
-        for arm, group in itertools.groupby(arms):
-            count = len(list(group))
-            batch = self.plant.episodes(first, count, self._policy(arm), self.seed)
-            batches.append(accept_batch(batch, first, count))
-            first += count
+        for arm, place, count in _stretches(arms):
+            batch = self.plant.episodes(first + place, count, self._policy(arm), self.seed)
+            batches.append(accept_batch(batch, first + place, count))
         return batches[0] if len(batches) == 1 else concat(batches)
 
     def _acted_otherwise(self, batch: Batch, arms: Sequence[str]) -> str | None:
         """Return how what is logged differs from what the policy that was asked to act would do; None if it does not."""
-        place = 0
-        for arm, group in itertools.groupby(arms[: len(batch)]):
-            count = len(list(group))
+        for arm, place, count in _stretches(arms[: len(batch)]):
             own = batch if count == len(batch) else batch.take_episodes(np.arange(place, place + count))
             mismatch = find_policy_mismatch(self._policy(arm), own)
             if mismatch is not None:
                 return mismatch[1]
-            place += count
         return None
 
     def _check_policies(self) -> None:
@@ -357,7 +352,7 @@ class Handover(GateRun):
         event = recorded[place]
         if isinstance(event, OperatorAction) or (isinstance(event, Paused) and event.code is None):
             self.say(event)
-        elif isinstance(event, Frozen | UnitCounted) and self.state.freeze_is_due:
+        elif isinstance(event, Frozen | UnitCounted) and freeze_is_due(self.state):
             self._freeze()
         elif isinstance(event, UnitCounted):
             stop, most = self.state.episode, self._most
@@ -366,3 +361,12 @@ class Handover(GateRun):
                     break
                 stop += isinstance(later, UnitCounted)
             self._block(stop)
+
+
+def _stretches(arms: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield the arms of neighbouring episodes with the place of the first of them and how many they are."""
+    place = 0
+    for arm, group in itertools.groupby(arms):
+        count = len(list(group))
+        yield arm, place, count
+        place += count

@@ -157,8 +157,6 @@ def _altered_source(recorded: Event, again: Event) -> str | None:
     """Return the first challenger whose files are other ones now than when it was frozen; None if there is none."""
     if not isinstance(recorded, Frozen) or not isinstance(again, Frozen):
         return None
-    now = {item.name: item.seal for item in again.challenges}
-    files = {
-        item.name: (item.seal or "").partition(SEAL_FILES)[2] for item in recorded.challenges if now.get(item.name) is not None
-    }
-    return next((name for name, digest in files.items() if digest and digest != (now[name] or "").partition(SEAL_FILES)[2]), None)
+    now = {item.name: item.seal.partition(SEAL_FILES)[2] for item in again.challenges if item.seal is not None}
+    files = {item.name: (item.seal or "").partition(SEAL_FILES)[2] for item in recorded.challenges if item.name in now}
+    return next((name for name, digest in files.items() if digest and digest != now[name]), None)

@@ -105,10 +105,14 @@ def run_in_folder(
     if actions and not path.exists():
         raise InputError(f"an operator speaks of a run that is kept, and there is none in {place}; run it first")
     with folder_lock(place):
-        claim_folder(place, _settings(handover, episodes, about or {}), handover.problem)
+        claim_folder(place, _settings(handover, about or {}), handover.problem)
         count_gate(handover, about or {}, ledger)
         recorded, whole = _read(path)
-        _restore_run(path, handover, recorded)
+        try:
+            if recorded:
+                handover.restore(recorded)  # what a broken-off write has lost of the last episode comes about again
+        except InputError as error:
+            raise type(error)(f"{path}: {error}") from error
         if recorded and watch is not None:
             watch(())  # from here on it goes on
         if isinstance(handover, Handover):
@@ -116,7 +120,8 @@ def run_in_folder(
                 handover.say(action)
         if recorded and not actions and episodes < handover.state.episode:
             return summarise_run(handover)
-        _cut(path, whole)
+        if path.exists() and path.stat().st_size > whole:
+            os.truncate(path, whole)  # a last line that was not written to its end
         written = len(recorded)
 
         def keep(events: Sequence[Event]) -> None:
@@ -169,23 +174,6 @@ def _read(path: Path) -> tuple[list[Event], int]:
     return events, len(whole)
 
 
-def _restore_run(path: Path, handover: GateRun, recorded: list[Event]) -> None:
-    """Run a kept run again; what a write that was broken off has lost of its last episode comes about again."""
-    if not recorded:
-        return
-    try:
-        handover.restore(recorded)
-    except InputError as error:
-        raise type(error)(f"{path}: {error}") from error
-
-
-def _cut(path: Path, whole: int) -> None:
-    """Cut a last line that was not written to its end off a file."""
-    if path.exists() and path.stat().st_size > whole:
-        with path.open("rb+") as file:
-            file.truncate(whole)
-
-
 def _append(path: Path, events: Sequence[Event]) -> None:
     """Add events to the file and wait until they are on the disk."""
     lines = "".join(json.dumps(event_to_plain(event), allow_nan=False) + "\n" for event in events)
@@ -198,17 +186,13 @@ def _append(path: Path, events: Sequence[Event]) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; what was written before is kept") from error
 
 
-def _settings(handover: GateRun, episodes: int, about: dict[str, Any]) -> dict[str, Any]:
+def _settings(handover: GateRun, about: dict[str, Any]) -> dict[str, Any]:
     return {
         **about,
         "seed": handover.seed,
         "gate": handover.settings.plain(),
         "host": handover.host.name,
-        "identity": {
-            "plant": identity_digest(handover.plant),
-            "legacy": identity_digest(handover.legacy),
-            "host": identity_digest(handover.host),
-        },
+        "identity": {name: identity_digest(getattr(handover, name)) for name in ("plant", "legacy", "host")},
         "aegis": __version__,
     }
 
@@ -227,12 +211,8 @@ def _finish(place: Path, handover: GateRun) -> dict[str, Any]:
             shutil.rmtree(place / POLICIES_FOLDER / level)  # an operator gave it back
     for level, policy in handover.deployed.items():
         held = handover.state.at(level)
-        record = {
-            "kind": "handover",
-            "scope": [level],
-            "won": None if held is None else held.challenge,
-            "fingerprints": fingerprints,
-        }
+        won = None if held is None else held.challenge
+        record = {"kind": "handover", "scope": [level], "won": won, "fingerprints": fingerprints}
         save_policy(policy, place / POLICIES_FOLDER / level, record)
     handed = {event.level for event in handover.events if isinstance(event, Flipped)}
     written = run_problem_as_logged(handover.problem, handover.legacy, handed, whole)

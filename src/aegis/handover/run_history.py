@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,16 +65,15 @@ class Turn:
 
 def turns(events: Sequence[Event]) -> tuple[Turn, ...]:
     """Return the turns of agents in the order in which they began; an upgrade goes on with a turn."""
-    turns_so_far: list[Turn] = []
-    for event in events:
-        open_at = next(
-            (place for place, turn in enumerate(turns_so_far) if _is_at_level(turn, event) and turn.until is None), None
-        )
-        if isinstance(event, Flipped) and open_at is None:
-            turns_so_far.append(Turn(event.level, event.since))
-        if isinstance(event, Reverted) and open_at is not None:
-            turns_so_far[open_at] = Turn(event.level, turns_so_far[open_at].since, event.since - 1)
-    return tuple(turns_so_far)
+    by_place: dict[int, Turn] = {}  # by the place of the event that began it
+    open_at: dict[str, int] = {}
+    for place, event in enumerate(events):
+        if isinstance(event, Flipped) and event.level not in open_at:
+            open_at[event.level], by_place[place] = place, Turn(event.level, event.since)
+        if isinstance(event, Reverted) and event.level in open_at:
+            began = open_at.pop(event.level)
+            by_place[began] = replace(by_place[began], until=event.since - 1)
+    return tuple(by_place.values())
 
 
 def last_change_of_control(events: Sequence[Event]) -> int:
@@ -89,10 +88,6 @@ def handed_over_episodes(events: Sequence[Event]) -> npt.NDArray[np.bool_]:
     for turn in turns(events):
         handed_over[turn.since - 1 : turn.until] = True
     return handed_over
-
-
-def _is_at_level(turn: Turn, event: Event) -> bool:
-    return isinstance(event, Flipped | Reverted) and event.level == turn.level
 
 
 _COLUMN_TYPES: dict[str, pa.DataType] = {

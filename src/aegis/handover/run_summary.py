@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -90,33 +90,30 @@ def verdict_sentence(handover: GateRun) -> str:
             f"the challenges of this gate have spent {state.spent:.6g} of a risk of {state.settings.delta:g}: its events are not "
             "those of a gate; restore them or start anew"
         )
-    warnings = (
-        [
-            *untested_warnings(handover),
+    warnings: list[str] = []
+    if handover.certificate:
+        warnings = [
+            *untested_warnings(state),
             *legacy_change_warnings(state, handover.comparator.levels),
             *alarm_warnings(state),
             *lower_mean_warnings(handover),
         ]
-        if handover.certificate
-        else []
-    )
-    warning = "".join(f" {text}" for text in warnings)
-    gates = "" if handover.counted is None or not handover.counted.words else f" {handover.counted.words}"
-    return _verdict(handover) + warning + _stopped(state) + gates
+    gates = "" if handover.counted is None else handover.counted.words
+    return " ".join(filter(None, [_verdict(handover), *warnings, _stopped(state), gates]))
 
 
 def _stopped(state: GateState) -> str:
     """Return that a gate is paused, was stopped by its audit, or waits for more episodes; empty if it goes on as ever."""
     if state.paused is not None:
         fix = f" What to do: {state.refusals[-1].fix}." if state.refusals and state.refusals[-1].why == state.paused else ""
-        return f" The gate is paused: {state.paused}.{fix}"
+        return f"The gate is paused: {state.paused}.{fix}"
     if state.put_off is not None:
         return (
-            f" What would be handed over is put off since episode {state.put_off.episode}: there is some evidence against the "
+            f"What would be handed over is put off since episode {state.put_off.episode}: there is some evidence against the "
             f"stream, too little to pause ({state.put_off.code}): {state.put_off.why}."
         )
     if state.refusals and not state.deployed and state.resumed is not None:
-        return f" The audit stopped it after episode {state.refusals[-1].episode}; it was {state.resumed.why}."
+        return f"The audit stopped it after episode {state.refusals[-1].episode}; it was {state.resumed.why}."
     return ""
 
 
@@ -127,7 +124,7 @@ def risk_promise(state: GateState, several: bool = False) -> str:
         return f"Probability of any wrong handover{' by this gate' if several else ''}: at most {risk}."
     last = state.refusals[-1]
     words = []
-    doubted = " and ".join(f"'{item.level}'" for item in state.deployed if item.doubted)
+    doubted = _named(item.level for item in state.deployed if item.doubted)
     if doubted:
         words.append(
             f"Nothing is promised about what was handed over up to episode {last.episode}: after the handover the audit found "
@@ -161,7 +158,7 @@ def alarm_warnings(state: GateState) -> list[str]:
     """Return that the reward has fallen below what was certified since the handover, and what to do; empty if it has not."""
     if state.alarmed is None or not state.deployed:
         return []
-    names = " and ".join(f"'{item.level}'" for item in state.deployed)
+    names = _named(item.level for item in state.deployed)
     return [
         f"The monitor raised an alarm after episode {state.alarmed}: the reward is below the value that was certified. An "
         f"assumption is broken, or the plant has changed. Give {names} back to the legacy (revert) until you know which."
@@ -186,24 +183,21 @@ def lower_mean_warnings(handover: GateRun) -> list[str]:
     if after - before >= -LOWER * math.sqrt(spread + later) or after >= before:
         return []
     measure = reward_measure(handover.problem)
-    names = " and ".join(f"'{item.level}'" for item in handover.state.deployed)
+    names = _named(item.level for item in handover.state.deployed)
     return [
         f"Since the handover the mean reward is {measure.value(after):.4g}{_unit(measure)}, before it was "
-        f"{measure.value(before):.4g}: more than chance explains. Episodes affect each other, and then "
-        f"no risk is promised, or the plant has changed. Give {names} "
-        "back to the legacy (revert) until you know which."
+        f"{measure.value(before):.4g}: more than chance explains. Episodes affect each other, and then no risk is promised, or "
+        f"the plant has changed. Give {names} back to the legacy (revert) until you know which."
     ]
 
 
-def untested_warnings(handover: GateRun) -> list[str]:
+def untested_warnings(state: GateState) -> list[str]:
     """Return a warning for each level whose gain was certified beside an agent that has been given back since."""
-    warnings = []
-    for level, others in handover.state.untested.items():
-        names = " and ".join(map(repr, others))
-        warnings.append(
-            f"The gain at '{level}' was certified with the agent at {names}, given back since: this combination was not tested."
-        )
-    return warnings
+    return [
+        f"The gain at '{level}' was certified with the agent at {_named(others)}, given back since: this combination was not "
+        "tested."
+        for level, others in state.untested.items()
+    ]
 
 
 def _verdict(handover: GateRun) -> str:
@@ -212,15 +206,15 @@ def _verdict(handover: GateRun) -> str:
     if not handover.certificate:
         return _no_certificate(handover, measure)
     if not state.deployed and state.waiting:
-        names = " and ".join(repr(item.level) for item in state.waiting)
+        names = _named(item.level for item in state.waiting)
         return (
             f"Certified at risk {risk}, not handed over: {names}. After {state.episode} episodes the legacy controls every "
             f"level; {state.waiting[0].why}."
         )
-    past = list(dict.fromkeys(turn.level for turn in turns(handover.events)))
-    if not state.deployed and past:
-        names = " and ".join(map(repr, past))
-        return f"Given back: after {state.episode} episodes the legacy controls every level again; the agent has had {names}."
+    if not state.deployed and (past := dict.fromkeys(turn.level for turn in turns(handover.events))):
+        return (
+            f"Given back: after {state.episode} episodes the legacy controls every level again; the agent has had {_named(past)}."
+        )
     if not state.deployed:
         return (
             f"Not yet: after {state.episode} episodes the legacy controls every level; no gain could be certified at risk {risk}."
@@ -250,11 +244,9 @@ def comparator_words(handover: GateRun, level: str) -> str:
 
 def _since(handover: GateRun, item: Deployed) -> int:
     """Return since which episode an agent controls the level of a deployed policy."""
-    since = item.since
-    for event in handover.events:
-        if isinstance(event, Flipped) and event.level == item.level and event.action == "handover":
-            since = event.since  # the last one, if the level was given back in between
-    return since
+    flips = [event for event in handover.events if isinstance(event, Flipped) and event.level == item.level]
+    # The last handover, if the level was given back in between.
+    return next((event.since for event in reversed(flips) if event.action == "handover"), item.since)
 
 
 def _no_certificate(handover: GateRun, measure: Measure) -> str:
@@ -293,8 +285,6 @@ def event_in_reward_units(event: Event, measure: Measure, certificate: bool = Tr
 def _level(handover: GateRun, measure: Measure, name: str) -> dict[str, Any]:
     now = handover.state.at(name)
     flips = [event for event in handover.events if isinstance(event, Flipped) and event.level == name]
-    reverts = [event.episode for event in handover.events if isinstance(event, Reverted) and event.level == name]
-    handed = next((event.episode for event in flips if event.action == "handover"), None)
     return {
         "level": name,
         "comparator": comparator_words(handover, name),
@@ -303,10 +293,10 @@ def _level(handover: GateRun, measure: Measure, name: str) -> dict[str, Any]:
         "policy_since": None if now is None else now.since,
         "cap": None if now is None else now.cap,
         "gain_lower" if handover.certificate else "difference": None if now is None else measure.gain(now.gain_lower),
-        "first_flip": handed,
+        "first_flip": next((event.episode for event in flips if event.action == "handover"), None),
         "held": [[turn.since, turn.until] for turn in turns(handover.events) if turn.level == name],
         "upgrades": sum(event.action == "upgrade" for event in flips),
-        "reverts": reverts,
+        "reverts": [event.episode for event in handover.events if isinstance(event, Reverted) and event.level == name],
     }
 
 
@@ -339,3 +329,7 @@ def _rewards(handover: GateRun, measure: Measure) -> dict[str, Any]:
 
 def _unit(measure: Measure) -> str:
     return f" {measure.unit}" if measure.unit else ""
+
+
+def _named(levels: Iterable[str]) -> str:
+    return " and ".join(f"'{level}'" for level in levels)

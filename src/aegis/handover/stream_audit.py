@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TypeVar
@@ -133,18 +133,12 @@ def _check_propensities(batch: Batch, level: str) -> None:
 
 def _check_finite(problem: Problem, batch: Batch) -> None:
     """Raise InputError for a reward or a guard that is infinite; one that is missing is nan."""
-    columns = {problem.reward.column: batch.reward, **batch.guards}
-    for column, values in columns.items():
-        if values is None:
-            continue
-        wrong = np.isinf(values)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            innermost = problem.innermost.name
-            episode = batch.episode[batch.episode_of(innermost)[row]]
+    for column, values in {problem.reward.column: batch.reward, **batch.guards}.items():
+        if values is not None and np.isinf(values).any():
+            row, innermost = int(np.argmax(np.isinf(values))), problem.innermost.name
             raise InputError(
-                f"episode {episode}, level '{innermost}', row {row}: '{column}' is {values[row]}; expected a finite number, or "
-                "nan where it is missing"
+                f"episode {batch.episode[batch.episode_of(innermost)[row]]}, level '{innermost}', row {row}: '{column}' is "
+                f"{values[row]}; expected a finite number, or nan where it is missing"
             )
 
 
@@ -200,26 +194,18 @@ UNSTATED = "state the incumbent in the problem file ('incumbent') and open anoth
 DIFFER = "differ: several policies take turns, or the legacy changed or looks at something outside the context"
 
 
-FORWARD, PAIRED = "forward", "paired"
+PAIRED = "episodes-interfere"
 
-PAUSING: Mapping[str, str] = {
-    "miscalibrated-propensities": FORWARD,
-    "actions-held": FORWARD,
-    "carry-over": FORWARD,
-    "siblings-interfere": FORWARD,
-    "neighbours-interfere": FORWARD,
-    "size-follows-action": FORWARD,
-    "duplicated-episodes": FORWARD,
-    "episodes-redone": FORWARD,
-    "episodes-interfere": PAIRED,
-}
+PAUSING = (
+    *("miscalibrated-propensities", "actions-held", "carry-over", "siblings-interfere", "neighbours-interfere"),
+    *("size-follows-action", "duplicated-episodes", "episodes-redone", PAIRED),
+)
+"""Findings that pause a gate: their tests hold at every time.
 
-"""Findings that pause a gate, and what makes their tests hold at every time.
-
-`FORWARD`: each factor of the wealth has mean at most one given everything before the draw it bets on, or before its episode; by
-Ville's inequality the wealth ever reaches 1/alpha with probability at most alpha. `PAIRED`: the reward of an episode is bet on by
-the action of the one before it, so that neighbouring factors share an episode. The wealth is a product of two of the first kind,
-over every other pair; one of them has the square root of it, and that is what has to be large (see `enough`).
+Each factor of the wealth has mean at most one given everything before the draw it bets on, or before its episode; by Ville's
+inequality the wealth ever reaches 1/alpha with probability at most alpha. `PAIRED`: the reward of an episode is bet on by the
+action of the one before it, so that neighbouring factors share an episode. The wealth is a product of two of the first kind,
+over every other pair; one of them has the square root of it, and that is what has to be large (see `pauses_gate`).
 """
 
 
@@ -248,7 +234,7 @@ def pauses_gate(finding: Finding, alpha: float) -> bool:
     """Say whether a finding of an audit at level alpha pauses a gate: it refuses, by evidence that holds at every time."""
     if not is_anytime_refusal(finding):
         return False
-    if PAUSING[finding.code] == FORWARD:
+    if finding.code != PAIRED:
         return True  # the audit has compared it with 1/alpha
     overlap, bets = float(finding.figures.get("overlap", 2.0)), float(finding.figures.get("bets", 1.0))
     evidence = float(finding.figures["log10_evidence"])
@@ -323,9 +309,8 @@ class StreamAudit:
         return [self._note(level or "", item) for level, item in {**several, **moving}.items()]
 
     def _note(self, level: str, finding: Finding) -> AuditNote:
-        goes = (
-            f"go with {finding.figures['follows']}: the legacy learns, or was changed" if "follows" in finding.figures else DIFFER
-        )
+        follows = finding.figures.get("follows")
+        goes = DIFFER if follows is None else f"go with {follows}: the legacy learns, or was changed"
         stated = self.problem.level(level).comparator
         fix = STATED if stated is not None and not stated.logged else UNSTATED
         return AuditNote(0, f"at like contexts the logged probabilities at level '{level}' {goes}", finding.code, level, fix)
@@ -339,9 +324,8 @@ class StreamAudit:
         self.episodes += 1
         if self.episodes % CHUNK:
             return
-        known = self._latest is not None and self._latest[0] == self.episodes
-        self._auditor = self._latest[1] if known and self._latest is not None else self._with(self._waiting)
-        self._latest = None
+        latest, self._latest = self._latest, None
+        self._auditor = latest[1] if latest is not None and latest[0] == self.episodes else self._with(self._waiting)
         self._waiting.clear()
 
     def _with(self, waiting: Sequence[tuple[Batch, list[int]]]) -> Auditor:

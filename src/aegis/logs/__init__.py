@@ -1,6 +1,5 @@
 """Logs: from files to batches of whole episodes and back."""
 
-from aegis.logs.batch_table import to_table
 from aegis.logs.chunks import LogChunks
 from aegis.logs.columns import Column, required_columns
 from aegis.logs.contexts import read_contexts
@@ -10,9 +9,8 @@ from aegis.logs.formats.base import LogFile
 from aegis.logs.ids import hash_ids, id_parts, ids_as_text
 from aegis.logs.log_files import LogPart, log_digest, normalise_inputs, part_digests, resolve_parts, total_digest
 from aegis.logs.reader import BackgroundObserver
-from aegis.logs.source import Source, learning_record
-from aegis.logs.split import SIDES, Split
-from aegis.logs.writer import check_table_path, write_log, write_table
+from aegis.logs.source import SIDES, Source, Split, learning_record
+from aegis.logs.writer import check_table_path, to_table, write_log, write_table
 
 __all__ = [
     "SIDES",

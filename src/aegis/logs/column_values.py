@@ -202,13 +202,15 @@ def match_values(column: pa.Array, values: Sequence[Value], decimal: str = POINT
     Numbers match exactly or within 1e-9 of the span; text matches exactly; true and false in any of their spellings. decimal: the
     mark of numbers in text.
     """
-    if all_numeric(values) and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)) and not column.null_count:
-        exact = _on_even_grid(column, np.asarray(values, dtype=np.float64))
-        if exact is not None:
-            return exact
+    if all_numeric(values) and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        exact = None if column.null_count else _on_even_grid(column, np.asarray(values, dtype=np.float64))
+        return _nearest(column.to_numpy(zero_copy_only=False), values) if exact is None else exact
     encoded = column.dictionary_encode()
     distinct = encoded.dictionary
-    codes = _number_codes(distinct, values, decimal) if all_numeric(values) else _label_codes(distinct, values)
+    if all_numeric(values):
+        codes = _nearest(np.array([_number(value, decimal) for value in distinct.to_pylist()], dtype=np.float64), values)
+    else:
+        codes = _label_codes(distinct, values)
     index = encoded.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)
     return np.append(codes, np.int32(-1))[index].astype(np.int32)
 
@@ -239,12 +241,12 @@ def suggest_values(value: object, values: Sequence[Value], most: int = 12) -> st
     return f"{allowed}{did_you_mean(str(value), values)}"
 
 
-def _number_codes(distinct: pa.Array, values: Sequence[Value], decimal: str) -> Ints:
+def _nearest(entries: AnyArray, values: Sequence[Value]) -> Ints:
+    """Return the place of each number among the values, -1 where none is near."""
     numbers = np.asarray(values, dtype=np.float64)
-    entries = np.array([_number(value, decimal) for value in distinct.to_pylist()], dtype=np.float64)
     order = np.argsort(numbers)
     ascending = numbers[order]
-    right = np.clip(np.searchsorted(ascending, entries), 1, ascending.size - 1)
+    right = np.clip(np.searchsorted(ascending, entries), 1, max(ascending.size - 1, 1)) % ascending.size
     with np.errstate(invalid="ignore"):
         closest = np.where(entries - ascending[right - 1] <= ascending[right] - entries, right - 1, right)
         near = np.abs(ascending[closest] - entries) <= VALUE_TOLERANCE * (ascending[-1] - ascending[0])

@@ -1,13 +1,15 @@
-"""The columns that a problem needs from a log: the role of each, and what it may hold."""
+"""The columns that a problem needs from a log: the role of each, and what it may hold. Findings name the rows that do not fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from aegis.errors import LogError, did_you_mean
-from aegis.problem import Level, Problem, Value, Variable
+from aegis.problem import AnyArray, Level, Problem, RowOrigins, Value, Variable
 
 Role = Literal[
     "episode",
@@ -194,3 +196,57 @@ def _listing(present: list[str], most: int = 40) -> str:
         return f"The file has one column, {present[0]!r}; fields are separated by commas, semicolons, tabs or vertical bars"
     shown = ", ".join(present[:most])
     return f"The file has: {shown}{f' and {len(present) - most} more' if len(present) > most else ''}"
+
+
+MOST_KINDS = 10  # kinds that a message lists
+
+
+# Takes note of wrong rows: indices (one or more), the column, and a text about one of them.
+RowReport = Callable[[AnyArray, str, Callable[[int], str]], None]
+ROUND_OFF = 1e-9
+PROBABILITY_ADVICE = "a propensity is the probability of the action taken, above 0 and at most 1"
+
+
+def note_rows(report: RowReport, wrong: AnyArray, column: str, text: Callable[[int], str]) -> None:
+    """Report the rows of a mask `bool[n]`, if there are any."""
+    if wrong.any():
+        report(np.flatnonzero(wrong), column, text)
+
+
+@dataclass(slots=True)
+class Findings:
+    """Kinds of findings in rows whose origin is known; one call of `add` is one kind."""
+
+    places: RowOrigins
+    _lines: list[tuple[tuple[int, int], str]] = field(default_factory=list)
+
+    def add(self, wrong: AnyArray, column: str, text: Callable[[int], str], more: bool = False) -> None:
+        """Note the row indices `wrong`, one or more; `text` describes one. more: there may be others."""
+        index, further = self.places.earliest(wrong), wrong.size - 1
+        line = f"{self.places.at(index)}, column '{column}': {text(index)}"
+        if further:
+            line += f" (and {'at least ' if more else ''}{further:,} more row{'s' if further > 1 else ''} like it nearby)"
+        self._lines.append((self.places.order(index), line))
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def settle(self) -> None:
+        """Raise LogError with a line for each kind, in the order of the rows, if there are any."""
+        if not self._lines:
+            return
+        lines = [line for _, line in sorted(self._lines, key=lambda entry: entry[0])]
+        left = len(lines) - MOST_KINDS
+        if left > 0:
+            lines = [*lines[:MOST_KINDS], f"and {left} more kind{'s' if left > 1 else ''} of findings in these rows"]
+        raise LogError("\n".join(lines))
+
+
+def shorten(text: str, most: int = 80) -> str:
+    """Return a text, cut if it is long."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def show_value(value: object) -> str:
+    """Return a value as messages show it: text in quotes, numbers as they are, long text cut."""
+    return shorten(repr(value))

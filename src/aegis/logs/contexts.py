@@ -10,14 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from aegis.errors import LogError
-from aegis.logs.columns import Column, Role, check_columns_present, level_columns
+from aegis.logs.columns import Column, Findings, Role, check_columns_present, level_columns
 from aegis.logs.conversion import convert_table
 from aegis.logs.episode_tree import every_row
-from aegis.logs.episodes import DecisionRows, logged_distribution, logged_incumbent
-from aegis.logs.findings import Findings
+from aegis.logs.episodes import DecisionRows, check_available, logged_distribution, logged_incumbent
+from aegis.logs.formats.base import locate
 from aegis.logs.log_files import open_log
-from aegis.logs.object_store import locate
-from aegis.logs.propensities import check_available
 from aegis.problem import AnyArray, Batch, Level, Problem, RowOrigins, hypothetical_batch
 
 _BLOCK = 131072

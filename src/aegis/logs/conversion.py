@@ -23,11 +23,10 @@ from aegis.logs.column_values import (
     parse_text,
     suggest_values,
 )
-from aegis.logs.columns import Column
-from aegis.logs.findings import Findings, show_value
+from aegis.logs.columns import PROBABILITY_ADVICE as _PROBABILITY
+from aegis.logs.columns import ROUND_OFF, Column, Findings, note_rows, show_value
 from aegis.logs.ids import one_dictionary
-from aegis.logs.propensities import check_density, check_probability_range, check_within_limits
-from aegis.problem import AnyArray, Array, RowOrigins
+from aegis.problem import AnyArray, RowOrigins
 
 # The names of two further columns of a converted table; those of `Column.key` contain a slash.
 FILE, ROW = "file", "row"
@@ -41,6 +40,7 @@ _MISSING = {
     "closed": "write true where the reward is final (also if it will stay missing), false where it is still awaited",
 }
 
+_DENSITY = "a density is the probability per unit of the action, a finite number above 0; it may exceed 1"
 _MOST_LISTED = 12  # categories that a message lists
 
 _NOT_FINITE = {
@@ -169,23 +169,46 @@ def _number(entries: _Entries) -> pa.Array | None:
         return None
     entries.refuse_missing(numbers)
     entries.refuse_infinite(numbers)
-    column = entries.column
-    if column.role in ("propensity", "incumbent"):
-        # What is missing or not finite has been noted; 1 stands in for it here.
-        values = _known(entries, numbers, 1.0)
-        if column.density:
-            check_density(column.name, values, entries.findings.add)
-        else:
-            check_probability_range(column.name, values, entries.findings.add, column.positive)
-    elif column.limits is not None:
-        check_within_limits(column.name, _known(entries, numbers, column.limits[0]), column.limits, entries.findings.add)
+    _check_range(entries, numbers)
     return numbers
 
 
-def _known(entries: _Entries, numbers: pa.Array, instead: float) -> Array:
-    """Return the numbers with something else in place of those that are missing or not finite."""
+def _check_range(entries: _Entries, numbers: pa.Array) -> None:
+    """Note what cannot be a probability, a density or an action; what it may be instead is read off all the values."""
+    column, limits = entries.column, entries.column.limits
+    chance = column.role in ("propensity", "incumbent")
+    if not chance and limits is None:
+        return
+    instead = 1.0 if limits is None else limits[0]  # of what is missing or not finite, which has been noted
     values = (numbers.fill_null(instead) if numbers.null_count else numbers).to_numpy(zero_copy_only=False)
-    return np.where(np.isfinite(values), values, instead) if entries.findings else values
+    values = np.where(np.isfinite(values), values, instead) if entries.findings else values
+    low, high = values.min(initial=1.0), values.max(initial=0.0)
+    what, advice = ("density", _DENSITY) if column.density else ("probability", _PROBABILITY)
+
+    def note(wrong: AnyArray, text: Callable[[int], str]) -> None:
+        note_rows(entries.findings.add, wrong, column.name, text)
+
+    if limits is not None:
+        slack, allowed = ROUND_OFF * (limits[1] - limits[0]), f"[{limits[0]:g}, {limits[1]:g}]"
+        outside = (values < limits[0] - slack) | (values > limits[1] + slack)
+        note(
+            outside, lambda row: f"found {values[row]:.9g}, outside the interval {allowed}; widen 'interval', or correct the log"
+        )
+        return
+    if low <= 0 and column.positive:
+        note(values == 0, lambda row: f"found 0: an action that was taken had a {what if column.density else 'chance'}; {advice}")
+    if low < 0:
+        logged = f"is it a log-{what} (then write exp of it)?"
+        if high <= 0:
+            logged = f"no value is above 0, so each looks like a log-{what} (then write exp of it);"
+        note(values < 0, lambda row: f"found {values[row]:g}, below 0: {logged} {advice}")
+    if high > 1 and not column.density:
+        above = values > 1 + ROUND_OFF
+        meant = "is it a percentage (then divide by 100), or a density (of a continuous action; then give the action an "
+        meant += "'interval' with a 'bandwidth', and its propensity 'density: true')?"
+        if high <= 100 and low >= 0 and 2 * np.count_nonzero(above) > values.size:
+            meant = "most values are, and none is above 100, so these look like percentages (then divide by 100);"
+        note(above, lambda row: f"found {values[row]:.9g}, above 1: {meant} {advice}")
 
 
 def _category(entries: _Entries) -> pa.Array | None:

@@ -14,8 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from aegis.logs.column_values import decode_column
-from aegis.logs.columns import Column, column_key
-from aegis.logs.findings import Findings, show_value
+from aegis.logs.columns import Column, Findings, column_key, show_value
 from aegis.logs.ids import codes_and_values, id_changes, joint_codes, value_ranks, values_at
 from aegis.problem import AnyArray, Ints, Level, Problem
 
@@ -88,54 +87,63 @@ def describe_order(problem: Problem, level: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SiblingOrder:
-    """What a table says about the order of its rows. times `[n]`: None if there are none, or none that can be compared.
-
-    varies: whether they differ within an episode, so that they can tell an order.
-    """
+    """What a table says about the order of its rows. times `[n]`: None unless they can tell an order within an episode."""
 
     problem: Problem
     findings: Findings
     times: AnyArray | None
-    varies: bool
 
     @classmethod
     def of(cls, table: pa.Table, problem: Problem, episodes: RowGroups, findings: Findings) -> SiblingOrder:
         """Return the order of a table of whole episodes."""
-        if problem.time is None:
-            return cls(problem, findings, None, False)
-        times = table[column_key("time", problem.time)].to_numpy()
-        if times.dtype.kind not in "iufM":
-            return cls(problem, findings, None, False)
-        return cls(problem, findings, times, not agree_within(times, episodes))
+        times = None if problem.time is None else table[column_key("time", problem.time)].to_numpy()
+        usable = times is not None and times.dtype.kind in "iufM" and not agree_within(times, episodes)
+        return cls(problem, findings, times if usable else None)
 
     def arranged(self, groups: RowGroups, above: RowGroups, level: Level, ids: pa.ChunkedArray | None) -> RowGroups:
         """Return the decisions of a level with siblings in their order; notes a finding if it counts and nothing tells it."""
-        if ids is not None and _in_order(ids.type):
-            return groups
+        numbered = ids is not None and (pa.types.is_integer(ids.type) or pa.types.is_temporal(ids.type))
         needed = order_matters(self.problem, level.name)
-        if not (needed or self.varies):
+        if numbered or not (needed or self.times is not None):
             return groups
-        parent = above.of[groups.first]
+        parent, times = above.of[groups.first], self.times
         if (parent[1:] != parent[:-1]).all():
             return groups
-        if not self.varies or self.times is None:
-            self._unknown(groups, parent, level, ids)
+
+        def unknown(index: int) -> str:
+            shown = f"with ids of text such as {show_value(ids[index].as_py())}" if ids is not None else "without decision ids"
+            return (
+                f"level '{level.name}' has several decisions below one parent, {shown} and without a time that differs between "
+                "them; under 'carry_over: within' their order counts, and neither rows nor text tell it ('10' comes before '9'): "
+                "name a 'decision' column that numbers (or dates) them as they were taken, or a 'time' column whose numbers or "
+                "dates differ between them"
+            )
+
+        if times is None:
+            later = groups.first[np.flatnonzero(parent[1:] == parent[:-1]) + 1]
+            self.findings.add(later, level.decision or level.actions.column, unknown)
             return groups
-        start = groups.earliest(self.times)
+        start = groups.earliest(times)
         order = np.lexsort((start, parent))
         tied = np.flatnonzero((parent[order][1:] == parent[order][:-1]) & (start[order][1:] == start[order][:-1])) + 1
+
+        def twice(index: int) -> str:
+            return (
+                f"found {times[index]} twice: two decisions of level '{level.name}' below one parent have the same time; under "
+                "'carry_over: within' their order counts: name a 'decision' column that numbers them as they were taken, or log "
+                "finer times"
+            )
+
         if needed and tied.size:
-            self._tied(groups.first[order[tied]], level)
+            self.findings.add(groups.first[order[tied]], str(self.problem.time), twice)
         return groups.rearranged(order)
 
     def check(self, episodes: RowGroups, nodes: RowGroups) -> None:
         """Note decisions that start earlier than the one before them in the episode; nodes: those that rewards belong to."""
-        if self.times is None or not self.varies or self.problem.carry_over != "within" or self.problem.reward.per == "episode":
+        if self.times is None or self.problem.carry_over != "within":
             return
         times, owner = nodes.earliest(self.times), episodes.of[nodes.first]
         back = np.flatnonzero((owner[1:] == owner[:-1]) & (times[1:] < times[:-1])) + 1
-        if not back.size:
-            return
 
         def text(index: int) -> str:
             row = int(nodes.of[index])
@@ -145,39 +153,8 @@ class SiblingOrder:
                 "times, or leave out 'time' if it means another one"
             )
 
-        self.findings.add(nodes.first[back], str(self.problem.time), text)
-
-    def _unknown(self, groups: RowGroups, parent: AnyArray, level: Level, ids: pa.ChunkedArray | None) -> None:
-        later = groups.first[np.flatnonzero(parent[1:] == parent[:-1]) + 1]
-        column = level.decision if level.decision is not None else level.actions.column
-
-        def text(index: int) -> str:
-            shown = f"with ids of text such as {show_value(ids[index].as_py())}" if ids is not None else "without decision ids"
-            return (
-                f"level '{level.name}' has several decisions below one parent, {shown} and without a time that differs between "
-                "them; under 'carry_over: within' their order counts, and neither rows nor text tell it ('10' comes before '9'): "
-                "name a 'decision' column that numbers (or dates) them as they were taken, or a 'time' column whose numbers or "
-                "dates differ between them"
-            )
-
-        self.findings.add(later, column, text)
-
-    def _tied(self, rows: AnyArray, level: Level) -> None:
-        times = self.times
-
-        def text(index: int) -> str:
-            tie = "" if times is None else f"found {times[index]} twice: "
-            return (
-                f"{tie}two decisions of level '{level.name}' below one parent have the same time; under 'carry_over: within' "
-                "their order counts: name a 'decision' column that numbers them as they were taken, or log finer times"
-            )
-
-        self.findings.add(rows, str(self.problem.time), text)
-
-
-def _in_order(kind: pa.DataType) -> bool:
-    """Say whether ids of this type are in an order that means something; that of text does not."""
-    return pa.types.is_integer(kind) or pa.types.is_temporal(kind)
+        if back.size:
+            self.findings.add(nodes.first[back], str(self.problem.time), text)
 
 
 _LARGEST_ID = 2**30  # whole numbers up to here can be joined with the row of a parent in 64 bits
@@ -273,9 +250,7 @@ def _from_runs(changed: AnyArray, starts: Longs, keys: Longs) -> RowGroups:
 
 def _single_rows(column: pa.ChunkedArray | None, level: Level, above: RowGroups, findings: Findings) -> RowGroups:
     if column is None or level.decision is None:
-        if above.ordered:
-            return every_row(above.of.size)
-        return _arranged(np.argsort(above.of, kind="stable"))
+        return every_row(above.of.size).rearranged(np.argsort(above.of, kind="stable"))
     joint = _below(above.of, _places(column))
     if _increasing(joint):
         return every_row(joint.size)
@@ -286,26 +261,19 @@ def _single_rows(column: pa.ChunkedArray | None, level: Level, above: RowGroups,
         def text(index: int) -> str:
             other = findings.places.at(int(np.flatnonzero(joint == joint[index])[0]))
             return (
-                f"found {show_value(column[index].as_py())} again, after {other}, below the same parent; the decision id "
-                "of level "
+                f"found {show_value(column[index].as_py())} again, after {other}, below the same parent; the id of level "
                 f"'{level.name}' is unique there: remove the repeated row, or name ids that tell the decisions (and the "
                 "episodes) apart"
             )
 
         findings.add(order[again], level.decision, text)
-    return _arranged(order)
+    return every_row(joint.size).rearranged(order)
 
 
 def every_row(count: int) -> RowGroups:
     """Return each row as a group of its own."""
     rows = np.arange(count)
     return RowGroups(rows, rows, True)
-
-
-def _arranged(order: AnyArray) -> RowGroups:
-    of = np.empty(order.size, dtype=np.int64)
-    of[order] = np.arange(order.size)
-    return RowGroups(of, order.astype(np.int64), False)
 
 
 def _places(column: pa.ChunkedArray) -> Longs:

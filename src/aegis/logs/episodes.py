@@ -1,4 +1,4 @@
-"""From a converted table of whole episodes to a Batch."""
+"""From a converted table of whole episodes to a Batch, with masks and propensities completed and checked."""
 
 from __future__ import annotations
 
@@ -6,24 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from aegis.logs.column_values import decode_column, values_column
-from aegis.logs.columns import Column, Role, column_key
+from aegis.logs.columns import PROBABILITY_ADVICE, ROUND_OFF, Column, Findings, Role, RowReport, column_key, note_rows, show_value
 from aegis.logs.conversion import FILE, ROW
 from aegis.logs.episode_tree import EpisodeTree, RowGroups, agree_within, build_tree, check_agreement
-from aegis.logs.findings import Findings, RowReport, show_value
 from aegis.logs.ids import values_at
-from aegis.logs.propensities import (
-    base_distribution,
-    check_atoms,
-    check_available,
-    check_declared_minimum,
-    check_distribution,
-    declared_distribution,
-)
-from aegis.problem import AnyArray, Array, Batch, Ints, Level, LevelTable, Problem, RowOrigins, Variable, nearest_points
+from aegis.problem import AnyArray, Array, Batch, Ints, Level, LevelTable, Problem, RowOrigins, Variable, is_atom, nearest_points
 
 
 def group_episodes(table: pa.Table, columns: Sequence[Column], problem: Problem, files: tuple[str, ...]) -> Batch:
@@ -258,3 +250,104 @@ def _numpy(column: pa.ChunkedArray | pa.Array) -> AnyArray:
     if column.num_chunks > 1 and not column.null_count and pa.types.is_primitive(column.type):
         return np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks])  # copied once, not twice
     return column.to_numpy()
+
+
+_Mask = npt.NDArray[np.bool_]
+SUM_TOLERANCE = 1e-6
+
+
+def uniform_distribution(count: int, actions: int, available: _Mask | None) -> Array:
+    """Return the uniform distribution over the available actions, `[n, A]`; nan where none is."""
+    if available is None:
+        return np.full((count, actions), 1.0 / actions)
+    with np.errstate(invalid="ignore"):
+        return available / available.sum(axis=1, keepdims=True)
+
+
+def declared_distribution(level: Level, count: int, available: _Mask | None) -> Array:
+    """Return the distribution that the problem itself knows, `[n, A]`: fixed shares, or uniform over the available actions."""
+    if level.propensity is not None and level.propensity.shares:
+        return np.tile(np.asarray(level.propensity.shares, dtype=np.float64), (count, 1))
+    return uniform_distribution(count, level.actions.count, available)
+
+
+def base_distribution(base: Ints, epsilon: float, actions: int, available: _Mask | None) -> Array:
+    """Return `(1 - epsilon)` on the base action plus `epsilon` spread over the available ones, `[n, A]`."""
+    full = epsilon * uniform_distribution(base.size, actions, available)
+    full[np.arange(base.size), base] += 1.0 - epsilon
+    return full
+
+
+def check_available(level: Level, action: Ints, available: _Mask | None, column: str, report: RowReport, what: str) -> None:
+    """Report actions (those taken, or the base actions: `what`) that are masked in their own row."""
+    if available is None:
+        return
+
+    def text(row: int) -> str:
+        mask = level.available[action[row]]
+        return (
+            f"{what} {level.actions.values[action[row]]!r} is not available: '{mask}' is false; correct the mask, or the action"
+        )
+
+    note_rows(report, ~available[np.arange(action.size), action], column, text)
+
+
+def check_atoms(level: Level, column: str, value: Array, mu: Array, report: RowReport) -> None:
+    """Report atoms `[n]` whose logged number is no probability: a density has been logged there."""
+    if not level.actions.atoms:
+        return
+
+    def text(row: int) -> str:
+        return (
+            f"found {mu[row]:.9g} at {value[row]:g}, which 'atoms' of level '{level.name}' names: there the controller has a "
+            "probability, at most 1, not a density"
+        )
+
+    note_rows(report, is_atom(level.actions, value) & (mu > 1 + ROUND_OFF), column, text)
+
+
+def check_distribution(columns: Sequence[str], full: Array, action: Ints, available: _Mask | None, report: RowReport) -> None:
+    """Report distributions `[n, A]`, each entry in range, that are none: a sum other than 1, above 0 if masked, 0 if taken."""
+    never = full[np.arange(action.size), action] == 0
+    for index in np.unique(action[never]):
+        note_rows(
+            report,
+            never & (action == index),
+            columns[index],
+            lambda row: f"found 0: an action that was taken had a chance; {PROBABILITY_ADVICE}",
+        )
+    for index, column in enumerate(columns if available is not None else ()):
+        values = full[:, index]
+
+        def text(row: int, values: Array = values) -> str:
+            return f"found {values[row]:g} for an action that is not available; write 0 there"
+
+        note_rows(report, (values > 0) & ~available[:, index], column, text)  # type: ignore[index]
+    total = full.sum(axis=1)
+
+    def summed(row: int) -> str:
+        return (
+            f"the propensities of all actions ({columns[0]} to {columns[-1]}) sum to {total[row]:.9g}, not to 1 within "
+            f"{SUM_TOLERANCE:g}; log the whole distribution, with enough digits"
+        )
+
+    note_rows(report, np.abs(total - 1) > SUM_TOLERANCE, columns[0], summed)
+
+
+def check_declared_minimum(
+    level: Level, column: str, taken: Array, full: Array | None, available: _Mask | None, report: RowReport
+) -> None:
+    """Report propensities below what the problem promises of every available action. taken `[n]`, full `[n, A]` where known."""
+    least = None if level.propensity is None else level.propensity.least
+    if least is None:
+        return
+    lowest = taken if full is None else np.where(True if available is None else available, full, np.inf).min(axis=1)
+
+    def text(row: int) -> str:
+        which = "this action" if full is None else "an available action"
+        return (
+            f"{which} had the probability {lowest[row]:.9g}, below the {least:g} that propensity 'least' of level '{level.name}' "
+            "promises of every available action; declare less, or correct the log"
+        )
+
+    note_rows(report, lowest < least * (1 - ROUND_OFF), column, text)

@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from aegis.errors import LogError
 from aegis.logs.column_values import TEXT_TYPE, decode_column, is_text
-from aegis.logs.columns import Column
-from aegis.logs.findings import Findings
+from aegis.logs.columns import Column, Findings
 from aegis.logs.formats.base import LogFile
 from aegis.problem import AnyArray, Hashes, RowOrigins, mix_bits
 

@@ -21,12 +21,10 @@ import pyarrow as pa
 from aegis.engine import usable_cores
 from aegis.errors import LogError
 from aegis.logs.column_values import TEXT_TYPE, can_parse
-from aegis.logs.formats.base import WHOLE_FILE, LogFile, RowRange
+from aegis.logs.formats.base import WHOLE_FILE, LocalFile, LogFile, RowRange, StoredFile, locate
 from aegis.logs.formats.csv import TextLog
 from aegis.logs.formats.frames import FrameLog, as_table, frame_digest, is_frame
 from aegis.logs.formats.parquet import ParquetLog
-from aegis.logs.object_store import locate
-from aegis.logs.storage import LocalFile, StoredFile
 
 FORMATS: dict[str, type[ParquetLog] | type[TextLog]] = {
     ".parquet": ParquetLog,
@@ -176,9 +174,9 @@ def normalise_inputs(inputs: LogInput | Sequence[LogInput]) -> tuple[str | Path 
 
     Raises LogError for anything else.
     """
-    single = isinstance(inputs, str | os.PathLike | LogPart | StoredFile) or is_frame(inputs) or not isinstance(inputs, Iterable)
+    several = isinstance(inputs, list | tuple) or (isinstance(inputs, Iterable) and not _is_single(inputs))
     items: list[str | Path | StoredFile | LogPart] = []
-    for number, item in enumerate([inputs] if single else inputs, start=1):
+    for number, item in enumerate(inputs if several else [inputs], start=1):
         if isinstance(item, str | os.PathLike):
             path = item if isinstance(item, str | Path) else Path(item)
             place = locate(path)
@@ -192,6 +190,10 @@ def normalise_inputs(inputs: LogInput | Sequence[LogInput]) -> tuple[str | Path 
                 f"a log is given as files, folders, patterns like 'logs/*.csv', or as data frames; found {type(item).__name__}"
             )
     return tuple(items)
+
+
+def _is_single(value: object) -> bool:
+    return isinstance(value, str | os.PathLike | LogPart | StoredFile) or is_frame(value)
 
 
 def resolve_parts(items: Sequence[str | Path | StoredFile | LogPart]) -> tuple[LogPart, ...]:

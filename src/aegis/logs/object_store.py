@@ -1,7 +1,6 @@
 """Files in object stores: addresses such as `s3://bucket/key`, Arrow's file systems with time limits, and plain error messages.
 
-An address is taken apart so that user, password and options never appear in a message. `locate` tells a path on this
-machine from an address.
+An address is taken apart so that user, password and options never appear in a message.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 
 from aegis.errors import LogError, did_you_mean
-from aegis.logs.findings import shorten
-from aegis.logs.storage import LocalFile, RelativePath, StoredFile, first_line, is_requested, matches_pattern
+from aegis.logs.columns import shorten
+from aegis.logs.formats.base import LocalFile, RelativePath, StoredFile, first_line, is_requested, matches_pattern
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")  # those that a slip in writing is recognised for
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)  # two letters at least: C:// is a drive
@@ -368,13 +367,10 @@ class RemoteFile(StoredFile):
             raise self.fault(error) or LogError(f"{self} cannot be read: {first_line(error)}") from error
 
 
-def locate(path: str | Path | StoredFile) -> StoredFile:
-    """Return where a path or an address such as `s3://bucket/key` leads; LogError, with nothing secret in it, if it is none."""
-    if not isinstance(path, str | Path):
-        return path
-    text = str(path)
+def locate_address(text: str) -> StoredFile:
+    """Return where an address leads; LogError, with nothing secret in it, if it is none."""
     if not is_address(text):
-        return LocalFile(Path(path), text)
+        return LocalFile(Path(text), text)
     address = parse_address(text)
     if address.scheme != "file":
         return RemoteFile(address)

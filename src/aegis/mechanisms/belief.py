@@ -1,4 +1,4 @@
-"""The mechanism-factorised belief: one posterior per learnable mechanism (the paper's section 5.2).
+"""The mechanism-factorised belief: one posterior per learnable mechanism (the paper's section 5.2), and how each is modelled.
 
 For a masked level inside the scope the belief also learns which actions will be available, because a planner at an outer
 level must not count on inner actions that its own choice closes.
@@ -6,24 +6,143 @@ level must not count on inner actions that its own choice closes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from aegis.errors import GraphError, SettingError, check_choice
-from aegis.mechanisms.base import FeatureMap, Mechanism, MechanismDraw, MechanismState
-from aegis.mechanisms.cell_tables import Cells
-from aegis.mechanisms.encoding import Encoder, Scaling, rows_of_mechanisms
-from aegis.mechanisms.features import FEATURES
+from aegis.errors import GraphError, SettingError, check_choice, finite_number, whole_number
+from aegis.mechanisms.base import Mechanism, MechanismDraw
+from aegis.mechanisms.cell_tables import Cells, CellStates
+from aegis.mechanisms.encoding import Encoder, Scaling, mechanism_rows
+from aegis.mechanisms.features import FeatureMap, Linear, Polynomial
 from aegis.mechanisms.fourier import Fourier
-from aegis.mechanisms.model_settings import ModelSettings
-from aegis.mechanisms.regression import Regression
+from aegis.mechanisms.regression import NIG, Regression
 from aegis.problem import Actions, AnyArray, Array, Batch, Level, Problem, Rows, Variable, augmented_context
 from aegis.rng import stream
 
-CLOSED_THRESHOLD = 0.5
+FEATURES: dict[str, Callable[[int], FeatureMap]] = {"linear": Linear, "polynomial": Polynomial, "fourier": Fourier.draw}
+MechanismState = NIG | CellStates
+Scale = float | Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """Hyper-parameters of one mechanism: length-scale by input name (of a vector, one or one per coordinate), prior precision.
+
+    charge: nats that the evidence of the mechanism owes to the search (see `LengthScaleFit`). linear: no input needs waves,
+    so that a linear regression would do as well.
+    """
+
+    lengthscale: Mapping[str, Scale]
+    precision: float
+    charge: float = 0.0
+    linear: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """How mechanisms are modelled.
+
+    Parameters
+    ----------
+    structure
+        `factorised`: one mechanism per variable with the graph's parents. `joint`: the reward is regressed on all contexts and
+        actions at once, without the outcome. `cells`: a table of the reward by actions.
+    features
+        A name from `FEATURES`.
+    precision, shape, rate
+        The prior.
+    temper
+        The power of the likelihood.
+    count, linear_terms
+        Of fourier features: how many, and whether the inputs themselves are features too.
+    lengthscale
+        Of fourier features, in (standardised) input units: one number, or by input name. A vector may have one per coordinate;
+        an input that is not named has 1.
+    feature_seed
+        The draw of random features, shared by all runs; None draws anew for each seed.
+    tuned
+        Length-scales and precision by mechanism, which take precedence (see `tune`).
+
+    Raises
+    ------
+    SettingError
+        If a name is unknown, the count is not a whole number from 1, or another number is not above 0.
+    """
+
+    structure: str = "factorised"
+    features: str = "linear"
+    precision: float = 0.1
+    shape: float = 2.0
+    rate: float = 1.0
+    temper: float = 1.0
+    count: int = 128
+    lengthscale: float | Mapping[str, Scale] = 1.0
+    linear_terms: bool = True
+    feature_seed: int | None = None
+    tuned: Mapping[str, Tuned] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice(self.structure, ("factorised", "joint", "cells"), "structure")
+        check_choice(self.features, FEATURES, "feature map")
+        whole_number("the count of fourier features", self.count)
+        for name in ("precision", "shape", "rate", "temper"):
+            finite_number(f"the {name} of a model", getattr(self, name), above=0.0)
+
+    def check_names(self, problem: Problem) -> None:
+        """Raise SettingError if a variable is named that the problem does not have: it would be ignored in silence."""
+        named = [self.lengthscale] if isinstance(self.lengthscale, Mapping) else []
+        for mechanism, tuned in self.tuned.items():
+            check_choice(mechanism, problem.variables, "mechanism with tuned settings")
+            named.append(tuned.lengthscale)
+        for name in (name for scales in named for name in scales):
+            check_choice(name, problem.variables, "input with a length-scale")
+
+    def about(self, names: Container[str]) -> ModelSettings:
+        """Return the settings without what they say of other variables, for a problem that is a part of a larger one."""
+        tuned = {
+            mechanism: replace(tuning, lengthscale=_named_scales(tuning.lengthscale, names))
+            for mechanism, tuning in self.tuned.items()
+            if mechanism in names
+        }
+        scale = _named_scales(self.lengthscale, names) if isinstance(self.lengthscale, Mapping) else self.lengthscale
+        return replace(self, lengthscale=scale, tuned=tuned)
+
+    def scales(self, mechanism: str, parents: Sequence[Variable]) -> list[float]:
+        """Return the length-scale of each column of a mechanism's inputs."""
+        lengthscale = self.tuned[mechanism].lengthscale if mechanism in self.tuned else self.lengthscale
+        each = [lengthscale.get(parent.name, 1.0) if isinstance(lengthscale, Mapping) else lengthscale for parent in parents]
+        return [scale for parent, own in zip(parents, each, strict=True) for scale in _columns(own, parent)]
+
+
+def _named_scales(scales: Mapping[str, Scale], names: Container[str]) -> dict[str, Scale]:
+    return {name: scale for name, scale in scales.items() if name in names}
+
+
+def _columns(scale: Scale, parent: Variable) -> list[float]:
+    """Return the length-scale of each column of a parent."""
+    if not isinstance(scale, Sequence):
+        return [float(scale)] * parent.width
+    if parent.kind != "vector" or len(scale) != parent.width:
+        allowed = f"one number, or one for each of its {parent.width} coordinates" if parent.kind == "vector" else "one number"
+        raise SettingError(f"the length-scale of '{parent.name}' is {allowed}; found {list(scale)}")
+    return [float(each) for each in scale]
+
+
+MOST_INPUTS = 20  # a polynomial in more inputs has more than 231 terms, of which most are noise
+
+MODELS: dict[str, ModelSettings] = {
+    "linear": ModelSettings(),
+    "polynomial": ModelSettings(features="polynomial"),
+    "fourier": ModelSettings(features="fourier", lengthscale=1.0, feature_seed=0),
+    "smooth fourier": ModelSettings(features="fourier", lengthscale=2.0, feature_seed=0),
+}
+
+TUNED = "tuned fourier"  # a further model, whose length-scales are chosen on prior data: `tune(..., TUNABLE)`
+
+TUNABLE = ModelSettings(features="fourier", feature_seed=0)  # that model before its length-scales are chosen
 
 
 def availability_name(level: str) -> str:
@@ -44,32 +163,6 @@ def availability_rows(problem: Problem, batch: Batch, level: str) -> tuple[Rows,
     shape = (len(table), problem.level(level).actions.count)
     closed = np.zeros(shape) if table.available is None else (~table.available).astype(np.float64)
     return augmented_context(problem, batch, level), closed
-
-
-def predict_open_actions(function: MechanismDraw, rows: Rows, count: int) -> npt.NDArray[np.bool_]:
-    """Return which actions a drawn belief expects to be open, `[S, n, A]`; where it expects none, the likeliest one."""
-    closed: Array = function.mean(rows, count)
-    return (closed < CLOSED_THRESHOLD) | (closed == closed.min(axis=-1, keepdims=True))
-
-
-def predict_open_probabilities(function: MechanismDraw, rows: Rows, count: int) -> Array:
-    """Return the probability under a drawn belief that each action will be open, `[S, n, A]`; one of them above 0."""
-    chances = 1.0 - np.clip(function.mean(rows, count), 0.0, 1.0)
-    none = chances.max(axis=-1, keepdims=True) <= 0
-    return np.where(none, 1.0, chances)
-
-
-def expected_best(values: Array, chances: Array) -> Array:
-    """Return E[best open action] `[S, n]` for values `[S, n, A]` when actions open independently, given that one is open.
-
-    Sorted from the best down, action k is the one taken if it is open and all better ones are closed.
-    """
-    order = np.argsort(-values, axis=-1, kind="stable")
-    ranked = np.take_along_axis(np.broadcast_to(chances, values.shape), order, axis=-1)
-    all_better_closed = np.cumprod(1.0 - ranked, axis=-1)
-    reach = np.concatenate([np.ones((*values.shape[:-1], 1)), all_better_closed[..., :-1]], axis=-1) * ranked
-    total = np.sum(reach * np.take_along_axis(values, order, axis=-1), axis=-1)
-    return total / reach.sum(axis=-1)
 
 
 MOST_CROSSED = 12  # inputs up to which availability is learned with products of inputs
@@ -115,7 +208,7 @@ class Belief:
     def rows(self, batch: Batch) -> dict[str, tuple[Rows, AnyArray]]:
         """Return what each mechanism learns from a batch: rows of its parents, and of others, and values of its target."""
         masks = {availability_name(level.name): level.name for level in self.problem.levels if level.masked}
-        rows = rows_of_mechanisms(self.problem, batch, [name for name in self.mechanisms if name not in masks])
+        rows = mechanism_rows(self.problem, batch, [name for name in self.mechanisms if name not in masks])
         learned = {name: availability_rows(self.problem, batch, masks[name]) for name in self.mechanisms if name in masks}
         return rows | learned
 
@@ -145,20 +238,25 @@ class Belief:
 
     def arrays(self) -> dict[str, Array]:
         """Return the current states as flat arrays, keys 'mechanism/parameter'."""
-        return {f"{name}/{key}": value for name, state in self.states.items() for key, value in state.arrays().items()}
+        return {f"{name}/{key}": value for name, state in self.states.items() for key, value in _arrays(state).items()}
 
     def with_arrays(self, arrays: Mapping[str, Array]) -> Belief:
         """Return the belief in the state saved by `arrays`."""
         states = {}
-        for name, mechanism in self.mechanisms.items():
+        for name in self.mechanisms:
             prefix = f"{name}/"
             saved = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
-            wanted = {key: value.shape for key, value in self.prior[name].arrays().items()}
+            wanted = {key: value.shape for key, value in _arrays(self.prior[name]).items()}
             if {key: saved[key].shape for key in wanted if key in saved} != wanted:
                 shapes = {key: value.shape for key, value in saved.items()}
                 raise SettingError(f"the saved belief does not fit mechanism '{name}': expected {wanted}, found {shapes}")
-            states[name] = mechanism.restore(saved)
+            numbers: Mapping[str, Any] = {key: saved[key] if shape else float(saved[key]) for key, shape in wanted.items()}
+            states[name] = type(self.prior[name])(**numbers)
         return replace(self, states=states)
+
+
+def _arrays(state: MechanismState) -> dict[str, Array]:
+    return {part.name: np.asarray(getattr(state, part.name)) for part in fields(state)}
 
 
 def build_belief(

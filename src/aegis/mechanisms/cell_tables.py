@@ -6,12 +6,12 @@ Each cell has its own Normal-Inverse-Gamma posterior, so nothing is shared betwe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from aegis.errors import ModelError, SettingError, finite_number
-from aegis.mechanisms.normal_inverse_gamma import ROUND_OFF, check_prior, gamma_divergence
+from aegis.errors import ModelError, SettingError
+from aegis.mechanisms.regression import ROUND_OFF, gamma_divergence
 from aegis.problem import Actions, AnyArray, Array, Rows, Variable
 
 
@@ -23,10 +23,6 @@ class CellStates:
     shift: Array
     shape: Array
     square: Array
-
-    def arrays(self) -> dict[str, Array]:
-        """Return the parameters as arrays, for saving."""
-        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @property
     def mean(self) -> Array:
@@ -57,8 +53,6 @@ class Cells:
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        finite_number("tempering", self.temper, above=0.0)
-        check_prior(self.precision, self.shape, self.rate)
         if self.target.kind != "real":
             raise SettingError(f"cells: the target '{self.target.name}' must be real, found {self.target.kind}")
         for axis in self.axes:
@@ -144,10 +138,6 @@ class Cells:
         ratio = q.precision / p.precision
         gaussian = 0.5 * (ratio - 1.0 - np.log(ratio) + p.shape / p.rate * q.precision * np.square(p.mean - q.mean))
         return float(np.sum(gaussian + gamma_divergence(p.shape, p.rate, q.shape, q.rate)))
-
-    def restore(self, arrays: Mapping[str, Array]) -> CellStates:
-        """Return a saved state."""
-        return CellStates(**{part.name: arrays[part.name] for part in fields(CellStates)})
 
 
 @dataclass(frozen=True, slots=True)

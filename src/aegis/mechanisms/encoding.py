@@ -19,10 +19,6 @@ class Scaling:
     scale: Array
 
     def __post_init__(self) -> None:
-        if self.centre.ndim != 1 or self.centre.shape != self.scale.shape:
-            raise SettingError(
-                f"a scaling has centre and scale of one shape [d], found {list(self.centre.shape)} and {list(self.scale.shape)}"
-            )
         if not (np.isfinite(self.centre).all() and np.isfinite(self.scale).all() and (self.scale > 0).all()):
             raise SettingError(
                 f"a scaling has a finite centre and a finite scale above 0, found {self.centre.tolist()}, {self.scale.tolist()}"
@@ -51,12 +47,6 @@ class Encoder:
     parents: tuple[Variable, ...]
     scalings: Mapping[str, Scaling] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        for parent in self.parents:
-            scaling = self.scalings.get(parent.name)
-            if scaling is not None and scaling.scale.size != parent.width:
-                raise SettingError(f"the scaling of '{parent.name}' has {scaling.scale.size} numbers, expected {parent.width}")
-
     @property
     def width(self) -> int:
         """Return d."""
@@ -77,46 +67,27 @@ class Encoder:
         The columns of the parent `skip` are left at zero.
         """
         inputs = np.empty((*shape, self.width))
-        start = 0
         for parent in self.parents:
-            if parent.name == skip:
-                inputs[..., start : start + parent.width] = 0.0
-                start += parent.width
-                continue
-            if parent.name not in rows:
-                raise SettingError(
-                    f"a mechanism needs its parent '{parent.name}', but there are values of {', '.join(rows)} only"
-                )
-            inputs[..., start : start + parent.width] = self.encode(parent, rows[parent.name])
-            start += parent.width
+            own = 0.0 if parent.name == skip else self.encode(parent, rows[parent.name])
+            inputs[..., self.block(parent.name)] = own
         return inputs
 
     def encode(self, variable: Variable, values: AnyArray) -> Array:
         """Return one variable as numbers `[..., width]`: indicators of categories, nan for a missing one (code -1)."""
         if variable.kind == "categorical":
             indicators = (values[..., None] == np.arange(variable.width)).astype(np.float64)
-            if values.size and not 0 <= values.min() <= values.max() < variable.width:
-                indicators[self._missing(variable, values)] = np.nan
+            if values.size and values.min() < 0:
+                indicators[values < 0] = np.nan
             return indicators
         numbers = values if variable.kind == "vector" else values[..., None]
         scaling = self.scalings.get(variable.name)
         return np.asarray(numbers, dtype=np.float64) if scaling is None else scaling.forward(numbers)
 
-    @staticmethod
-    def _missing(variable: Variable, values: AnyArray) -> AnyArray:
-        if values.min() < -1 or values.max() >= variable.width:
-            raise SettingError(
-                f"'{variable.name}' has codes from 0 to {variable.width - 1}, and -1 for a missing value, "
-                f"found {values.min()} to {values.max()}"
-            )
-        return values < 0
-
     def standardised(self) -> Scaling:
         """Return centre and scale of all inputs `[d]`, categories at 0 and 1."""
         scalings = [self.scalings.get(parent.name, Scaling.identity(parent.width)) for parent in self.parents]
-        empty = [np.empty(0)]
-        centre, scale = (np.concatenate(empty + [getattr(scaling, part) for scaling in scalings]) for part in ("centre", "scale"))
-        return Scaling(centre, scale)
+        centre, scale = ([getattr(scaling, part) for scaling in scalings] for part in ("centre", "scale"))
+        return Scaling(np.concatenate([[], *centre]), np.concatenate([[], *scale]))
 
     def scale_of(self, name: str) -> Array:
         """Return the scale `[k]` by which a parent's numbers are divided."""
@@ -150,26 +121,20 @@ def fit_scalings(problem: Problem, batches: Iterable[Batch]) -> dict[str, Scalin
             mean, spread = numbers.mean(axis=0), np.square(numbers - numbers.mean(axis=0)).sum(axis=0)
             totals[name] = _merge(totals.get(name), (float(len(numbers)), mean, spread))
     scalings = {name: Scaling(mean, _safe(np.sqrt(spread / count), mean)) for name, (count, mean, spread) in totals.items()}
-    return scalings | action_scalings(problem)
-
-
-def action_scalings(problem: Problem) -> dict[str, Scaling]:
-    """Return scalings of numeric actions from their values alone."""
-    scalings = {}
-    for level in problem.levels:
-        if level.actions.numeric:
-            numbers = level.actions.numbers
-            scalings[level.actions.column] = Scaling(np.array([numbers.mean()]), np.array([numbers.std()]))
-    return scalings
+    actions = [level.actions for level in problem.levels if level.actions.numeric]
+    return scalings | {
+        each.column: Scaling(each.numbers.mean(keepdims=True), each.numbers.std(keepdims=True)) for each in actions
+    }
 
 
 def observed_values(problem: Problem, batch: Batch) -> dict[str, AnyArray]:
     """Return each numeric context, outcome and reward once per decision it belongs to."""
-    columns: Rows = {}
-    for level in problem.levels:
-        for variable in level.context:
-            if variable.kind != "categorical":
-                columns[variable.name] = batch.levels[level.name].context[variable.name]
+    columns: Rows = {
+        variable.name: batch.levels[level.name].context[variable.name]
+        for level in problem.levels
+        for variable in level.context
+        if variable.kind != "categorical"
+    }
     if problem.outcome is not None and problem.outcome.kind != "categorical" and batch.outcome is not None:
         columns[problem.outcome.name] = batch.outcome
     reward = _known_reward(batch)
@@ -178,13 +143,11 @@ def observed_values(problem: Problem, batch: Batch) -> dict[str, AnyArray]:
     return columns
 
 
-def mechanism_rows(problem: Problem, batch: Batch, target: str) -> tuple[Rows, AnyArray]:
-    """Return parents' rows and target values of a mechanism, one entry per decision at its level; missing ones are nan or -1."""
-    return rows_of_mechanisms(problem, batch, (target,))[target]
+def mechanism_rows(problem: Problem, batch: Batch, targets: Iterable[str]) -> dict[str, tuple[Rows, AnyArray]]:
+    """Return parents' rows and target values of mechanisms, one entry per decision at their level; missing ones are nan or -1.
 
-
-def rows_of_mechanisms(problem: Problem, batch: Batch, targets: Iterable[str]) -> dict[str, tuple[Rows, AnyArray]]:
-    """Return `mechanism_rows` by target; rows that several of them look at are gathered once."""
+    Rows that several of them look at are gathered once.
+    """
     gathered: dict[tuple[str, bool], Rows] = {}
     by_target: dict[str, tuple[Rows, AnyArray]] = {}
     for target in targets:

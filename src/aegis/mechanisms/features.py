@@ -1,4 +1,4 @@
-"""Linear and polynomial feature maps, and the table FEATURES of all maps by name.
+"""Feature maps: what they have in common, and linear and polynomial ones.
 
 A mechanism is linear in its features, so the expectation of a mechanism over Gaussian noise on its parents is the same
 linear function of the expected features.
@@ -8,17 +8,62 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from aegis.errors import whole_number
-from aegis.mechanisms.base import FeatureMap
-from aegis.mechanisms.fourier import Fourier
 from aegis.problem import Array
 
 CHUNK = 4096  # points evaluated at once
+
+
+class FeatureMap(ABC):
+    """A map from inputs `[..., d]` to features `[..., D]`; subclasses are frozen dataclasses.
+
+    `evaluate` and `evaluate_each` are what planning calls, many times; a map overrides them where its shape allows a
+    faster way to the same numbers.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Return D."""
+
+    @property
+    def intercept(self) -> int:
+        """Return the place of the feature that is always 1: the first one."""
+        return 0
+
+    @property
+    def affine(self) -> bool:
+        """Return whether features are affine in every input, so that inputs do not interact."""
+        return False
+
+    @abstractmethod
+    def __call__(self, inputs: Array) -> Array:
+        """Return the features `[..., D]` of inputs `[..., d]`."""
+
+    @abstractmethod
+    def expected(self, inputs: Array, sd: Array) -> Array:
+        """Return E[features(inputs + sd * N(0, I))], with independent noise per input; `sd` broadcasts to `inputs`."""
+
+    def evaluate(self, inputs: Array, weights: Array, sd: Array | None = None) -> Array:
+        """Return features . weights, `[S, n, q]`, for inputs `[1 or S, n, d]`, weights `[S, D, q]` and noise sd `[S, 1, d]`."""
+        if sd is None:
+            return self(inputs) @ weights
+        return self.expected(np.broadcast_to(inputs, (len(weights), *inputs.shape[1:])), sd) @ weights
+
+    def evaluate_each(self, inputs: Array, block: slice, grid: Array, weights: Array) -> Array:
+        """Return features . weights, `[S, n, A, q]`, the inputs of `block` replaced by each row of `grid` `[A, k]` in turn."""
+        count = inputs.shape[1]
+        wide = np.repeat(inputs, len(grid), axis=1)
+        wide[..., block] = np.tile(grid, (count, 1))
+        return self.evaluate(wide, weights).reshape(len(weights), count, len(grid), weights.shape[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +76,6 @@ class Linear(FeatureMap):
     def size(self) -> int:
         """Return d + 1."""
         return self.inputs + 1
-
-    @property
-    def intercept(self) -> int:
-        """Return 0."""
-        return 0
 
     @property
     def affine(self) -> bool:
@@ -82,16 +122,6 @@ class Polynomial(FeatureMap):
     def size(self) -> int:
         """Return the number of monomials."""
         return len(self.factors)
-
-    @property
-    def intercept(self) -> int:
-        """Return 0: the monomial without inputs comes first."""
-        return 0
-
-    @property
-    def affine(self) -> bool:
-        """Return True only at degree 1."""
-        return self.degree == 1
 
     def __call__(self, inputs: Array) -> Array:
         """Return the monomials `[..., D]`."""
@@ -175,6 +205,3 @@ def _products(rows: Array, factors: tuple[tuple[int, ...], ...]) -> Array:
     for place in places[1:]:
         product *= extended[place]
     return product
-
-
-FEATURES: dict[str, Callable[[int], FeatureMap]] = {"linear": Linear, "polynomial": Polynomial, "fourier": Fourier.draw}

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.errors import SettingError, whole_number
-from aegis.mechanisms.base import FeatureMap
+from aegis.mechanisms.features import FeatureMap
 from aegis.problem import Array
 from aegis.rng import stream
 
@@ -74,11 +74,6 @@ class Fourier(FeatureMap):
     def intercept(self) -> int:
         """Return the place behind the cosines."""
         return self.count
-
-    @property
-    def affine(self) -> bool:
-        """Return False."""
-        return False
 
     def __call__(self, inputs: Array) -> Array:
         """Return `[..., D]` in 64 bits."""

@@ -9,18 +9,17 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from aegis.errors import ModelError, SettingError
-from aegis.mechanisms.belief import Belief, build_belief
+from aegis.mechanisms.belief import Belief, ModelSettings, Scale, Tuned, build_belief
 from aegis.mechanisms.encoding import Encoder, Scaling, mechanism_rows
 from aegis.mechanisms.fourier import Fourier
-from aegis.mechanisms.model_settings import ModelSettings, Scale, Tuned
-from aegis.mechanisms.normal_inverse_gamma import NIG, SolvedNIG
-from aegis.mechanisms.regression import Regression
+from aegis.mechanisms.regression import NIG, Regression, SolvedNIG
 from aegis.mechanisms.reward_models import LevelRewards
-from aegis.problem import AnyArray, Array, Batch, Problem, Rows, augmented_context, concat, subtree_means
+from aegis.problem import AnyArray, Array, Batch, Problem, Rows, augmented_context, subtree_means
 
 SWITCHED_OFF = 64.0  # so long that a standardised input adds nothing but its linear term
 
@@ -199,24 +198,23 @@ MOST_GROUPS = 20  # with more inputs than this they share one length-scale: each
 
 def tune(
     problem: Problem,
-    batches: Iterable[Batch],
+    batch: Batch,
     settings: ModelSettings,
     scope: Iterable[str] | None = None,
     scalings: Mapping[str, Scaling] | None = None,
 ) -> ModelSettings:
     """Return settings whose `tuned` maximises the evidence of prior data; only mechanisms with fourier features are tuned.
 
-    Tempering plays no part in the choice: evidence is that of the untempered likelihood. Raises SettingError without data.
+    Tempering plays no part in the choice: evidence is that of the untempered likelihood.
     """
     if settings.features != "fourier":
         return settings
     plain = replace(settings, lengthscale=1.0, tuned={})
     belief = build_belief(problem, plain, scope, scalings)
-    batch = _join_batches(batches)
     tuned: dict[str, Tuned] = {}
     for name, mechanism in belief.mechanisms.items():
         if name in problem.mechanisms(scope) and isinstance(mechanism, Regression):
-            hyper = _tune_regression(mechanism, *mechanism_rows(problem, batch, name))
+            hyper = _tune_regression(mechanism, *mechanism_rows(problem, batch, (name,))[name])
             if hyper is not None:
                 tuned[name] = hyper
     return replace(settings, tuned=tuned)
@@ -224,7 +222,7 @@ def tune(
 
 def tune_rewards(
     problem: Problem,
-    batches: Iterable[Batch],
+    batch: Batch,
     settings: ModelSettings,
     scalings: Mapping[str, Scaling] | None = None,
 ) -> tuple[LevelRewards, dict[str, Tuned]]:
@@ -236,7 +234,6 @@ def tune_rewards(
     start = LevelRewards.prior(problem, plain, scalings)
     if settings.features != "fourier":
         return start, {}
-    batch = _join_batches(batches)
     targets = subtree_means(batch)
     regressions: dict[str, Regression] = {}
     tuned: dict[str, Tuned] = {}
@@ -247,13 +244,6 @@ def tune_rewards(
         own = plain if hyper is None else replace(plain, tuned={problem.reward.column: hyper})
         regressions[name] = LevelRewards.prior(problem, own, scalings, [name]).regressions[name]
     return LevelRewards(problem, regressions, {name: regression.prior() for name, regression in regressions.items()}), tuned
-
-
-def _join_batches(batches: Iterable[Batch]) -> Batch:
-    parts = list(batches)
-    if not parts:
-        raise SettingError("there is no prior data to tune on; give at least one batch of it")
-    return concat(parts)
 
 
 def _tune_regression(regression: Regression, rows: Rows, values: AnyArray) -> Tuned | None:
@@ -277,24 +267,21 @@ def _tune_regression(regression: Regression, rows: Rows, values: AnyArray) -> Tu
 
 def _groups(encoder: Encoder) -> list[slice]:
     """Return the columns with a length-scale of their own: a number, a coordinate of a vector, all indicators of a category."""
-    groups: list[slice] = []
-    for parent in encoder.parents:
-        block = encoder.block(parent.name)
-        steps = [block] if parent.kind == "categorical" else [slice(place, place + 1) for place in range(block.start, block.stop)]
-        groups += steps
-    return groups
+    blocks = [(parent, encoder.block(parent.name)) for parent in encoder.parents]
+    return [
+        slice(start, block.stop if parent.kind == "categorical" else start + 1)
+        for parent, block in blocks
+        for start in range(block.start, block.start + 1 if parent.kind == "categorical" else block.stop)
+    ]
 
 
 def _by_name(encoder: Encoder, scales: tuple[float, ...]) -> dict[str, Scale]:
     """Return the length-scales of the groups by input name, one number for each coordinate of a vector."""
-    by_name: dict[str, Scale] = {}
-    start = 0
-    for parent in encoder.parents:
-        size = parent.width if parent.kind == "vector" else 1
-        own = scales[start : start + size]
-        by_name[parent.name] = own if parent.kind == "vector" else own[0]
-        start += size
-    return by_name
+    left = iter(scales)
+    return {
+        parent.name: tuple(itertools.islice(left, parent.width)) if parent.kind == "vector" else next(left)
+        for parent in encoder.parents
+    }
 
 
 def select_models(
@@ -309,28 +296,21 @@ def select_models(
     """
     if not beliefs:
         raise SettingError("there are no beliefs to choose from; give at least one")
-    owed = charges or [{}] * len(beliefs)
-    chosen = {name: _likeliest_model(beliefs, owed, name) for name in beliefs[0].mechanisms}
-    return (
-        replace(
-            beliefs[0],
-            mechanisms={name: beliefs[index].mechanisms[name] for name, index in chosen.items()},
-            prior={name: beliefs[index].prior[name] for name, index in chosen.items()},
-            states={name: beliefs[index].states[name] for name, index in chosen.items()},
-        ),
-        chosen,
-    )
-
-
-def _likeliest_model(beliefs: Sequence[Belief], charges: Sequence[Mapping[str, float]], name: str) -> int:
-    evidences = [
-        _evidence(belief, name) - owed.get(name, 0.0) if name in belief.mechanisms else -math.inf
-        for belief, owed in zip(beliefs, charges, strict=True)
-    ]
-    return int(np.argmax(evidences))
+    pairs = list(zip(beliefs, charges or [{}] * len(beliefs), strict=True))
+    chosen = {
+        name: int(np.argmax([_evidence(belief, name) - owed.get(name, 0.0) for belief, owed in pairs]))
+        for name in beliefs[0].mechanisms
+    }
+    parts: dict[str, Any] = {
+        part: {name: getattr(beliefs[index], part)[name] for name, index in chosen.items()}
+        for part in ("mechanisms", "prior", "states")
+    }
+    return replace(beliefs[0], **parts), chosen
 
 
 def _evidence(belief: Belief, name: str) -> float:
+    if name not in belief.mechanisms:
+        return -math.inf
     prior, state = belief.prior[name], belief.states[name]
     if not isinstance(prior, NIG) or not isinstance(state, NIG):
         raise SettingError(f"mechanism '{name}' is not a regression and has no evidence to compare; choose its model yourself")

@@ -12,12 +12,10 @@ from typing import ClassVar
 import numpy as np
 
 from aegis.errors import ModelError, PolicyError, SettingError, did_you_mean
-from aegis.mechanisms.belief import build_belief
+from aegis.mechanisms.belief import ModelSettings, build_belief
 from aegis.mechanisms.encoding import Scaling
 from aegis.mechanisms.fourier import Fourier
-from aegis.mechanisms.model_settings import ModelSettings
-from aegis.mechanisms.normal_inverse_gamma import NIG
-from aegis.mechanisms.regression import Regression
+from aegis.mechanisms.regression import NIG, Regression
 from aegis.mechanisms.serialisation import MECHANISM_CLASSES, Packed, pack_value, unpack_value
 from aegis.problem import Array, Batch, Problem, Reward, State, augmented_context, subtree_means
 

@@ -11,12 +11,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from aegis.errors import ModelError
-from aegis.mechanisms.base import FeatureMap
 from aegis.mechanisms.belief import Belief
 from aegis.mechanisms.encoding import Encoder
+from aegis.mechanisms.features import FeatureMap
 from aegis.mechanisms.fourier import CHUNK, TABLE_FROM, Floats, Fourier
-from aegis.mechanisms.normal_inverse_gamma import NIG, SolvedNIG, check_finite_sums, solve_moments
-from aegis.mechanisms.regression import Regression, RegressionDraw, simplex, to_target_units
+from aegis.mechanisms.regression import (
+    NIG,
+    Regression,
+    RegressionDraw,
+    SolvedNIG,
+    check_finite_sums,
+    simplex,
+    solve_moments,
+    to_target_units,
+)
 from aegis.problem import AnyArray, Array, Batch, Rows
 
 # Angles that are held at once, of as many runs as it takes: their arrays stay in the cache.

@@ -18,8 +18,7 @@ from aegis.mechanisms.cell_tables import Cells, CellsDraw, CellStates
 from aegis.mechanisms.encoding import Encoder, Scaling
 from aegis.mechanisms.features import Linear, Polynomial
 from aegis.mechanisms.fourier import Fourier
-from aegis.mechanisms.normal_inverse_gamma import NIG, Draw
-from aegis.mechanisms.regression import Regression, RegressionDraw
+from aegis.mechanisms.regression import NIG, Draw, Regression, RegressionDraw
 from aegis.problem import Actions, AnyArray, Problem, Scope, Storable, Variable
 
 Classes = Mapping[str, type]

@@ -16,7 +16,6 @@ from aegis.ope.comparator import (
     describe_comparator,
     describe_other_levels,
     differs_by_exploration,
-    incumbent_error,
     incumbent_message,
 )
 from aegis.ope.doubly_robust import nested_gains, nested_values, scaled_gains, scaled_values
@@ -25,13 +24,16 @@ from aegis.ope.measure import (
     MeanRange,
     Measure,
     Observed,
+    RewardModels,
     check_cluster_totals,
+    constant_prediction,
+    fit_reward_models,
     guard_measures,
     mean_range_of,
     observe,
     reward_measure,
+    with_measure_as_reward,
 )
-from aegis.ope.predictions import RewardModels, constant_prediction, fit_reward_models, with_measure_as_reward
 from aegis.ope.waterfill import (
     candidate_distribution,
     corrected_gains,
@@ -41,8 +43,7 @@ from aegis.ope.waterfill import (
     joint_gains,
     largest_gain_within_error,
 )
-from aegis.ope.weight_stats import WeightSpread
-from aegis.ope.weights import level_weights, reward_level, reward_weights
+from aegis.ope.weights import WeightSpread, level_weights, reward_level, reward_weights
 
 __all__ = [
     "AGAINST_AVERAGE",
@@ -78,7 +79,6 @@ __all__ = [
     "filled_values",
     "fit_reward_models",
     "guard_measures",
-    "incumbent_error",
     "incumbent_message",
     "joint_gains",
     "largest_gain_within_error",

@@ -16,11 +16,10 @@ import numpy as np
 
 from aegis.errors import SettingError
 from aegis.ope.comparator import LOGGER_COMPARATOR, Comparator
-from aegis.ope.measure import Measure, Observed, observe
-from aegis.ope.predictions import RewardModels, round_predictions
+from aegis.ope.measure import Measure, Observed, RewardModels, observe, round_predictions
 from aegis.ope.weights import broadcast_down, last_in_scope, reward_level, reward_rows, reward_weights, scope_path_weights
 from aegis.policies import path_full, path_taken, without_atoms
-from aegis.problem import Array, Batch, LevelTable, Policy, Problem, Scope, SiblingGroups
+from aegis.problem import Array, Batch, Policy, Problem, Scope, SiblingGroups
 
 MOST_CELLS = 2**23  # particles x rows x actions held in memory at once
 
@@ -149,13 +148,10 @@ class CandidateView:
         """Return the weight `[n]` of every node of the carrier of a scope."""
         if scope not in self._weights:
             level = self.carrier(scope)
-            own = level == self.level
-            weights = (
-                reward_weights(self.problem, self, self.batch, scope, level)
-                if own
-                else scope_path_weights(self, self.batch, scope)
-            )
-            self._weights[scope] = weights
+            if level == self.level:
+                self._weights[scope] = reward_weights(self.problem, self, self.batch, scope, level)
+            else:
+                self._weights[scope] = scope_path_weights(self, self.batch, scope)
         return self._weights[scope]
 
     def node_weights(self, scope: Scope) -> Array:
@@ -271,32 +267,15 @@ def with_least_weights(view: CandidateView, factors: Mapping[str, float]) -> Can
         return view
     key = tuple(sorted(factors.items()))
     if key not in view._doubted:
-        levels = {
-            name: replace(table, mu_taken=_largest_propensity(view.problem, name, table, factors[name]))
-            if name in factors
-            else table
-            for name, table in view.batch.levels.items()
-        }
+        levels = dict(view.batch.levels)
+        for name, factor in factors.items():
+            largest = factor * levels[name].mu_taken
+            largest = largest if view.problem.level(name).actions.continuous else np.minimum(1.0, largest)
+            levels[name] = replace(levels[name], mu_taken=largest)
         # Rewards, predictions and who is whose sibling stay what they are; weights, and what was made of them, do not.
-        view._doubted[key] = replace(
-            view,
-            batch=replace(view.batch, levels=levels),
-            policy=_InsertedCandidate(view, Scope(view.batch.levels), view.policy),
-            _taken={},
-            _full={},
-            _weights={},
-            _series={},
-            _doubted={},
-            _known={},
-            _against={},
-        )
+        lowered = view._through(_InsertedCandidate(view, Scope(view.batch.levels), view.policy))
+        view._doubted[key] = replace(lowered, batch=replace(view.batch, levels=levels), _known={})
     return view._doubted[key]
-
-
-def _largest_propensity(problem: Problem, level: str, table: LevelTable, factor: float) -> Array:
-    """Return the largest propensity `[n]` that is possible within a factor."""
-    largest = factor * table.mu_taken
-    return largest if problem.level(level).actions.continuous else np.minimum(1.0, largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,8 +307,6 @@ def views_in_pieces(
     for batch in batches:
         rows = max(len(table) for table in batch.levels.values())
         count = min(-(-rows * widest // MOST_CELLS), len(batch))
-        pieces = [batch]
-        if count > 1:
-            pieces = [batch.take_episodes(part) for part in np.array_split(np.arange(len(batch)), count)]
-        for piece in pieces:
-            yield CandidateView(problem, piece, policy, models, comparator)
+        parts = np.array_split(np.arange(len(batch)), max(count, 1))
+        for part in parts:
+            yield CandidateView(problem, batch if count <= 1 else batch.take_episodes(part), policy, models, comparator)

@@ -15,9 +15,7 @@ from aegis.errors import RefusedError
 from aegis.problem import AnyArray, Array, Problem
 
 PARTS_OF_ONE = 2**44  # of one: what is added up by cluster is rounded down to multiples of this part
-
 MOST_DISTANCE = 2.0**40
-
 
 _Ints = npt.NDArray[np.int64]
 
@@ -43,6 +41,11 @@ class ClusterUnits:
         self.whole = np.zeros((0, self.bases.size), dtype=np.int64)
         self.parts = np.zeros((0, self.bases.size), dtype=np.int64)
         self.counts = np.zeros(0)
+
+    @classmethod
+    def start(cls, problem: Problem, bases: Array) -> ClusterUnits | None:
+        """Return no clusters yet, for values with these bases `[J]`; None if the units of a problem are episodes."""
+        return None if problem.cluster is None else cls(bases, problem.cluster_most, problem.cluster_name)
 
     @property
     def totals(self) -> Array:
@@ -105,7 +108,8 @@ class ClusterUnits:
             name = next(key for key, row in self.rows.items() if self.counts[row] == self.counts.max())
             raise RefusedError(
                 f"column '{self.column}': cluster {name!r} has {int(self.counts.max())} episodes, but at most {self.most} were "
-                "declared possible ('cluster: {column, most}'); declare the largest number that can occur"
+                "declared possible ('cluster: {column, most}')",
+                fix="declare the largest number that can occur",
             )
         return self.bases + self.totals / self.most
 

@@ -17,14 +17,12 @@ from aegis.policies import Capped, Floored, Hybrid, Logged, Mixture, StatedIncum
 from aegis.problem import Array, Batch, Incumbent, Policy, Problem, Scope
 
 LOG_WRITER_WORDS = "the policy that wrote the log, exploration included"
-
 AVERAGE_WORDS = "the average of the log, which several policies wrote, or one that changed"
-
-AGAINST_INCUMBENT, AGAINST_LOG, AGAINST_AVERAGE = (
-    "incumbent",
-    "log",
-    "average of the log",
-)  # what a result compares with, as far as it is known
+# What a result compares with, as far as it is known.
+AGAINST_INCUMBENT, AGAINST_LOG, AGAINST_AVERAGE = "incumbent", "log", "average of the log"
+INCUMBENT_IMPOSSIBLE = "incumbent-impossible"  # of a stated incumbent that the log contradicts
+# What to do about an incumbent that cannot have acted as the log says.
+INCUMBENT_FIX = "correct 'incumbent' in the problem file, or the propensities"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +116,7 @@ class Comparator:
         most = self.ratios.get(level, self.promised.get(level))
         misfit = incumbent_misfit(level, batch, taken, full, most)
         if misfit is not None:
-            raise incumbent_error(level, batch, *misfit)
-
-
-INCUMBENT_IMPOSSIBLE = "incumbent-impossible"  # of a stated incumbent that the log contradicts
-
-
-# What to do about an incumbent that cannot have acted as the log says.
-INCUMBENT_FIX = "correct 'incumbent' in the problem file, or the propensities"
-
-
-def incumbent_error(level: str, batch: Batch, decision: int, why: str) -> RefusedError:
-    """Return the error of a decision that an incumbent does not fit."""
-    return RefusedError(incumbent_message(level, batch, decision, why), INCUMBENT_IMPOSSIBLE, INCUMBENT_FIX)
+            raise RefusedError(incumbent_message(level, batch, *misfit), INCUMBENT_IMPOSSIBLE, INCUMBENT_FIX)
 
 
 def incumbent_message(level: str, batch: Batch, decision: int, why: str) -> str:

@@ -22,31 +22,26 @@ from aegis.problem import Array, Scope, nested_means, parent_means
 def scaled_gains(view: CandidateView, scope: Scope, measure: Measure, range_below: float) -> Array:
     """Return D `[E]` >= -range_below for a scope of one level."""
     (level,) = scope
+    return _scaled(view, scope, measure, range_below, view.comparing(level))
+
+
+def scaled_values(view: CandidateView, scope: Scope, measure: Measure, range_below: float) -> Array:
+    """Return L `[E]` >= -range_below for a scope of one level: the gain over earning nothing."""
+    return _scaled(view, scope, measure, range_below, np.zeros(1))
+
+
+def _scaled(view: CandidateView, scope: Scope, measure: Measure, range_below: float, mu: Array) -> Array:
+    (level,) = scope
     ratio, nu, pi = _ratios(view, level, scope)
-    mu = view.comparing(level)
     own = 1.0 if mu is nu else np.where(nu > 0, mu / np.where(nu > 0, nu, 1.0), 0.0)
     predicted = view.predicted(measure, level)
     mean = np.where(nu > 0, (pi - mu) * predicted, 0.0).sum(axis=1)
     control = np.where(nu > 0, mean[:, None] - (ratio - own) * predicted, 0.0)
-    slack = range_below + np.minimum(ratio - own, 0.0)
-    scale = _largest_scale(control, slack, nu)
+    scale = _largest_scale(control, range_below + np.minimum(ratio - own, 0.0), nu)
     rows, action = np.arange(len(nu)), view.batch.levels[level].action
     surplus = (ratio - own)[rows, action]
     reward = view.subtree(measure, level).worst(surplus)
     return nested_means(view.batch, level, surplus * reward + scale * control[rows, action])
-
-
-def scaled_values(view: CandidateView, scope: Scope, measure: Measure, range_below: float) -> Array:
-    """Return L `[E]` >= -range_below for a scope of one level."""
-    (level,) = scope
-    ratio, nu, pi = _ratios(view, level, scope)
-    predicted = view.predicted(measure, level)
-    mean = np.where(nu > 0, pi * predicted, 0.0).sum(axis=1)
-    control = np.where(nu > 0, mean[:, None] - ratio * predicted, 0.0)
-    scale = _largest_scale(control, np.full(nu.shape, range_below), nu)
-    rows, action = np.arange(len(nu)), view.batch.levels[level].action
-    reward = view.subtree(measure, level).low
-    return nested_means(view.batch, level, ratio[rows, action] * reward + scale * control[rows, action])
 
 
 def nested_values(view: CandidateView, scope: Scope, measure: Measure, cut: float) -> Array:

@@ -140,7 +140,7 @@ def _carried_candidate(view: CandidateView, level: str, scope: Scope) -> Array:
     """Return the candidate's distribution `[n, A]`, times the weight of what went before if decisions carry over."""
     if view.problem.carry_over == "none":
         return path_full(view, level, view.batch, scope)
-    before = carry_over_weights(view.problem, view, view.batch, scope, level)
+    before = carry_over_weights(view, view.batch, scope, level)
     return before[:, None] * sequential_full(view, level, view.batch, scope)
 
 
@@ -151,14 +151,14 @@ def _carried_comparator(view: CandidateView, level: str, scope: Scope) -> Array:
         return view.logging(level)
     if view.problem.carry_over == "none":
         return path_full(incumbent, level, view.batch)
-    before = carry_over_weights(view.problem, incumbent, view.batch, scope, level)
+    before = carry_over_weights(incumbent, view.batch, scope, level)
     most = view.comparator.products.get(level)
     if most is not None and (before > most * (1.0 + 1e-9)).any():
         row = int(view.batch.first_rows(level)[int(np.argmax(before > most * (1.0 + 1e-9)))])
         raise RefusedError(
             f"{view.batch.where(row)}, level '{level}': the incumbent makes the decisions of the episode so far "
-            f"{before.max():.4g} "
-            f"times as likely as the log, more than 'max_product' ({most:g}) promises; declare the largest product that can occur"
+            f"{before.max():.4g} times as likely as the log, more than 'max_product' ({most:g}) promises",
+            fix="declare the largest product that can occur",
         )
     full, logged = path_full(incumbent, level, view.batch), view.logging(level)
     never = ((full > NEVER_TAKEN) & (logged <= 0)).any(axis=1)
@@ -166,8 +166,8 @@ def _carried_comparator(view: CandidateView, level: str, scope: Scope) -> Array:
         row = int(view.batch.first_rows(level)[int(np.argmax(never))])
         raise RefusedError(
             f"{view.batch.where(row)}, level '{level}': the incumbent would take an action here that the log never takes, so "
-            "that no "
-            "'max_product' bounds what it makes of an episode; correct 'incumbent', or leave 'max_product' out"
+            "that no 'max_product' bounds what it makes of an episode",
+            fix="correct 'incumbent', or leave 'max_product' out",
         )
     return before[:, None] * full
 
@@ -186,45 +186,42 @@ SUM_ROUNDING = 1e-14  # of sums of a few probabilities
 
 
 def filled_gains_within_error(
-    view: CandidateView,
-    scope: Scope,
-    measure: Measure,
-    bets: Array,
-    factor: float,
-    chances: Array | None = None,
-    widened: float = 1.0,
+    view: CandidateView, scope: Scope, measure: Measure, bets: Array, factor: float, widened: float = 1.0
 ) -> Array:
     """Return the water-filled factors `[E, J]` for the gain at a scope of one level, valid within a factor.
 
-    chances `[n, A]`: the candidate's distribution there, if it has been asked. If decisions carry over it is multiplied by the
-    least weight of what went before. widened: see `filled_gains`.
+    If decisions carry over, the candidate's distribution is multiplied by the least weight of what went before. widened: see
+    `filled_gains`.
     """
     (level,) = scope
-    chances = candidate_distribution(view, scope) if chances is None else chances
-    nu, action = view.logging(level), view.batch.levels[level].action
-    compared = view.against(scope)
-    if compared is not None:
-        mu, predicted, rows = view.comparing(level), view.predicted(measure, level), np.arange(len(nu))
-        reward = view.subtree(measure, level).worst((chances - mu)[rows, action])
-        reward = widen_residuals(reward, predicted[rows, action], widened)
-        return nested_means(
-            view.batch, level, sensitivity_factors_against(chances, mu, nu, predicted, action, reward, bets, factor)
-        )
-    if view.problem.carry_over != "none":
-        lowered = with_least_weights(view, {level: factor})
-        chances = carry_over_weights(view.problem, lowered, lowered.batch, scope, level)[:, None] * chances
-    least = least_weights(chances, nu, factor)
+    chances, nu, action = candidate_distribution(view, scope), view.logging(level), view.batch.levels[level].action
     predicted, rows = view.predicted(measure, level), np.arange(len(nu))
-    reward = view.subtree(measure, level).worst(least[rows, action] - 1.0)
-    reward = widen_residuals(reward, predicted[rows, action], widened)
-    return nested_means(view.batch, level, sensitivity_factors(least, nu, predicted, action, reward, bets, factor))
+    stated = view.against(scope) is not None
+    if stated:
+        mu = view.comparing(level)
+        surplus = (chances - mu)[rows, action]
+    else:
+        if view.problem.carry_over != "none":
+            lowered = with_least_weights(view, {level: factor})
+            chances = carry_over_weights(lowered, lowered.batch, scope, level)[:, None] * chances
+        least = least_weights(chances, nu, factor)
+        surplus = least[rows, action] - 1.0
+    reward = widen_residuals(view.subtree(measure, level).worst(surplus), predicted[rows, action], widened)
+    if stated:
+        factors = sensitivity_factors_against(chances, mu, nu, predicted, action, reward, bets, factor)
+    else:
+        factors = sensitivity_factors(least, nu, predicted, action, reward, bets, factor)
+    return nested_means(view.batch, level, factors)
 
 
 def candidate_distribution(view: CandidateView, scope: Scope) -> Array:
-    """Return the candidate's distribution `[n, A]` at the one level in scope."""
+    """Return the candidate's distribution `[n, A]` at the one level in scope; computed once."""
     (level,) = scope
-    choice = path_full if view.problem.carry_over == "none" else sequential_full
-    return choice(view, level, view.batch, scope)
+    key = ("distribution", scope)
+    if key not in view._series:
+        choice = path_full if view.problem.carry_over == "none" else sequential_full
+        view._series[key] = choice(view, level, view.batch, scope)
+    return view._series[key]
 
 
 def largest_gain_within_error(cap: float, factors: Mapping[str, float]) -> float:

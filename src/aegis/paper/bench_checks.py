@@ -2,143 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ConfigDict, ValidationError, create_model
+from pydantic import ConfigDict, create_model
 
-from aegis.agents import Agent, make_online
-from aegis.errors import AegisError, InputError, SettingError, check_choice
-from aegis.handover import HOSTS, make_gate
-from aegis.mechanisms import ModelSettings
+from aegis.errors import InputError, SettingError, check_choice
 from aegis.paper.bench_claims import TESTS, named_arm
 from aegis.paper.bench_figures import FIGURES
-from aegis.paper.bench_file import Bench, BenchClaim, BenchFigure, UnitSettings
+from aegis.paper.bench_file import Bench, BenchClaim, BenchFigure, UnitSettings, check_form
 from aegis.paper.bench_results import BenchResults, MissingResult
 from aegis.paper.bench_units import BenchUnit, key_of
-from aegis.paper.gates import register_gates
-from aegis.paper.measure_table import OPTIONS, MetricNames, metrics_of
-from aegis.paper.run_measures import unit_agent, unit_legacy, unit_world
-from aegis.problem import Policy, explain_validation_error
-from aegis.worlds import World
-
-OF_AGENTS = ("agent", "outer_rule", "model", "rule", "outer")
-
-
-def build_unit(measure: str, settings: Mapping[str, Any]) -> None:
-    """Build everything that the settings of a unit name; SettingError says which of them cannot work."""
-    _check_unit_form(measure, settings)
-    options = OPTIONS[measure](**settings.get("options", {})).model_dump()
-    with _naming("world"):
-        world = unit_world(settings)
-    if measure == "offline" and options["constant"] is not None:
-        settings = {**settings, "legacy": f"constant:value={options['constant']},epsilon={options['epsilon']}"}
-    with _naming("legacy"):
-        legacy = unit_legacy(settings, world)
-    _CHECKS[measure](settings, options, world, legacy)
-
-
-def _check_unit_form(measure: str, settings: Mapping[str, Any]) -> None:
-    try:
-        UnitSettings.model_validate(dict(settings))
-    except ValidationError as error:
-        raise SettingError("; ".join(explain_validation_error(error, dict(settings), UnitSettings, {}))) from None
-    if "episodes" not in settings:
-        raise SettingError("'episodes' is missing: say how many are run")
-    form, options = OPTIONS[measure], settings.get("options", {})
-    for name in options:
-        check_choice(name, form.model_fields, f"option of the measure '{measure}'")
-    try:
-        form.model_validate(dict(options))
-    except ValidationError as error:
-        lines = explain_validation_error(error, dict(options), form, {})
-        raise SettingError("; ".join(line.replace("'", "'options.", 1) for line in lines)) from None
-
-
-def _online(settings: Mapping[str, Any], options: Mapping[str, Any], world: World, legacy: Policy) -> None:
-    _start_run(settings, world, legacy, _agent(settings))
-
-
-def _shift(settings: Mapping[str, Any], options: Mapping[str, Any], world: World, legacy: Policy) -> None:
-    _start_run(settings, world, legacy, _agent(settings))
-    with _naming("options.shifts"):
-        for name in options["shifts"]:
-            unit_legacy(settings, unit_world(settings, shift=name))
-
-
-def _split(settings: Mapping[str, Any], options: Mapping[str, Any], world: World, legacy: Policy) -> None:
-    agent, points, episodes = _agent(settings), options["points"], settings["episodes"]
-    if points != sorted(set(points)):
-        raise SettingError(f"'options.points' are numbers of episodes that grow, found {points}")
-    if points[0] > episodes:
-        raise SettingError(
-            f"'episodes' is {episodes}, and the first bound comes after {points[0]} ('options.points'); "
-            f"run as many, or set the points, too: --set options.points=[{episodes}]"
-        )
-    if options["logger"] == "agent":
-        with _naming("options.particles"):
-            agent = agent.with_particles(options["particles"])
-    _start_run(settings, world, legacy, agent)
-    with _naming("options.scope"):
-        world.problem.scope(options["scope"])
-
-
-def _gate(settings: Mapping[str, Any], options: Mapping[str, Any], world: World, legacy: Policy) -> None:
-    for name in OF_AGENTS:
-        if settings.get(name):
-            raise SettingError(f"'{name}' is given, but the measure 'gate' has no agent; who proposes is 'options.host'")
-    with _naming("options.host"):
-        check_choice(options["host"], HOSTS, "host")
-    register_gates()
-    with _naming("options.gate_settings"):
-        make_gate(options["gate"], world, legacy, HOSTS[options["host"]](), options["gate_settings"], 0)
-
-
-def _offline(settings: Mapping[str, Any], options: Mapping[str, Any], world: World, legacy: Policy) -> None:
-    _start_run(settings, world, legacy, _agent(settings))
-    if not 0 < round(options["alpha"] * settings["episodes"]) < settings["episodes"]:
-        raise SettingError(
-            f"'options.alpha' = {options['alpha']:g} of {settings['episodes']} episodes leaves none to learn from, or none to "
-            "certify on; run more episodes, or use a share nearer to 0.5"
-        )
-    with _naming("options.prior_world"):
-        check_choice(options["prior_world"].get("name", world.name), [world.name], "world of the prior part")
-        unit_legacy(settings, unit_world(settings, **options["prior_world"]))
-    with _naming("options.scope"):
-        world.problem.scope(options["scope"])
-
-
-def _agent(settings: Mapping[str, Any]) -> Agent:
-    if not settings.get("agent"):
-        raise SettingError("'agent' is missing: name one, such as nested_cts")
-    with _naming("model"):
-        for name in settings.get("model", {}):
-            check_choice(name, [part.name for part in fields(ModelSettings)], "setting of a model")
-    with _naming("agent"):
-        return unit_agent(settings)
-
-
-def _start_run(settings: Mapping[str, Any], world: World, legacy: Policy, agent: Agent) -> None:
-    """Start a run of the agent, which looks at every part of its model."""
-    with _naming("model" if settings.get("model") else "agent"):
-        make_online(world, agent, 0, legacy).prior()
-
-
-@contextlib.contextmanager
-def _naming(setting: str) -> Iterator[None]:
-    try:
-        yield
-    except AegisError as error:
-        raise SettingError(f"'{setting}': {error}") from error
-    except (TypeError, ValueError, AttributeError, KeyError, IndexError, ArithmeticError) as error:
-        raise SettingError(f"'{setting}' cannot be used ({type(error).__name__}: {error})") from error
-
-
-_CHECKS = {"gate": _gate, "offline": _offline, "online": _online, "shift": _shift, "split": _split}
-
+from aegis.paper.measure_table import MEASURES, MetricNames, metrics_of
 
 NAMING_METRICS = ("metric", "than", "over")  # entries under `with` that may name a metric
 
@@ -158,7 +34,10 @@ def check_settings(units: Sequence[BenchUnit]) -> dict[str, MetricNames]:
     metrics: dict[str, MetricNames] = {}
     for unit in units:
         try:
-            build_unit(unit.measure, unit.settings)
+            check_form(UnitSettings, unit.settings)
+            if "episodes" not in unit.settings:
+                raise SettingError("'episodes' is missing: say how many are run")
+            MEASURES[unit.measure](unit.settings, ())
         except SettingError as error:
             raise SettingError(f"bench {unit.bench}, {unit.label}: {error}") from error
         metrics[unit.arm] = metrics_of(unit.measure, unit.settings)
@@ -241,10 +120,7 @@ def _check_claim_form(claim: BenchClaim) -> None:
     _, *taken = inspect.signature(TESTS[claim.test], eval_str=True).parameters.values()
     entries: dict[str, Any] = {own.name: (own.annotation, ... if own.default is own.empty else own.default) for own in taken}
     form = create_model(claim.test, __config__=ConfigDict(extra="forbid", strict=True), **entries)
-    try:
-        form.model_validate(claim.entries)
-    except ValidationError as error:
-        raise SettingError("under 'with': " + "; ".join(explain_validation_error(error, claim.entries, form, {}))) from None
+    check_form(form, claim.entries, "with.")
 
 
 def _check_metrics(claim: BenchClaim, metrics: Mapping[str, MetricNames]) -> None:

@@ -36,18 +36,13 @@ class JudgedClaim:
 
 
 def judge_claim(claim: BenchClaim, results: BenchResults) -> JudgedClaim:
-    """Return a claim's verdict on results. SettingError if its `with` is not what the test takes."""
-    test = TESTS[claim.test]
-    taken = test.__annotations__.keys() - {"return", "results"}
-    for name in claim.entries:
-        check_choice(name, taken, f"entry under 'with' of the test '{claim.test}'")
+    """Return a claim's verdict on results."""
     try:
-        holds, why = test(results, **claim.entries)
+        holds, why = TESTS[claim.test](results, **claim.entries)
+        verdict = HOLDS if holds else FAILS
     except MissingResult as missing:
-        return JudgedClaim(says=claim.says, verdict=UNTESTED, why=str(missing), paper=claim.paper, of=claim.whose)
-    except TypeError as error:
-        raise SettingError(f"bench {results.bench.name}, claim '{claim.says}': {error}") from error
-    return JudgedClaim(says=claim.says, verdict=HOLDS if holds else FAILS, why=why, paper=claim.paper, of=claim.whose)
+        verdict, why = UNTESTED, str(missing)
+    return JudgedClaim(says=claim.says, verdict=verdict, why=why, paper=claim.paper, of=claim.whose)
 
 
 def welch(
@@ -84,7 +79,7 @@ def paired(
 
 def higher(results: BenchResults, arm: str, metric: str, than: str, level: float = 0.05) -> Answer:
     """Say whether one metric of an arm is above another one of the same runs: paired t-test, one-sided."""
-    left, right = (_of(results, arm, name, None) for name in (metric, than))
+    left, right = (_of(results, arm, name) for name in (metric, than))
     known = np.isfinite(left) & np.isfinite(right)
     return _one_sample((left - right)[known], level)
 
@@ -107,13 +102,13 @@ def above_over_draws(results: BenchResults, above: str, below: str, metric: str 
 
 def above_in_every_run(results: BenchResults, arm: str, metric: str, than: str | float) -> Answer:
     """Say whether one metric of an arm is above another one, or above a number, in every run."""
-    above = _of(results, arm, metric, None) > (_of(results, arm, than, None) if isinstance(than, str) else than)
+    above = _of(results, arm, metric) > (_of(results, arm, than) if isinstance(than, str) else than)
     return bool(above.all()), f"{int(above.sum())} of {above.size} runs"
 
 
 def factor(results: BenchResults, arm: str, metric: str, over: str, low: float, high: float) -> Answer:
     """Say whether the mean of one metric is so many times that of another one."""
-    left, right = (_of(results, arm, name, None) for name in (metric, over))
+    left, right = (_of(results, arm, name) for name in (metric, over))
     ratio = float(left.mean() / right.mean())
     words = f"{left.mean():.4g} over {right.mean():.4g}, a factor of {ratio:.2f}; asked {low:g} to {high:g}"
     return bool(low <= ratio <= high), words
@@ -185,17 +180,14 @@ def contraction(results: BenchResults, arm: str, metric: str, low: float, high: 
 
 def share(results: BenchResults, arm: str, metric: str, least: float = 0.0, most: float = 1.0) -> Answer:
     """Say whether a share of the runs, of which a metric is 1 or 0, lies between limits."""
-    numbers = _of(results, arm, metric, None)
+    numbers = _of(results, arm, metric)
     mean = float(np.mean(numbers))
     return least <= mean <= most, f"{int(numbers.sum())} of {numbers.size} runs"
 
 
-def _of(results: BenchResults, arm: str, metric: str, at: int | None) -> Array:
-    return results.of(*_placed(named_arm(results, arm), metric), at=at)
-
-
-def _placed(named: tuple[str, Any], metric: str) -> tuple[str, str, Any]:
-    return named[0], metric, named[1]
+def _of(results: BenchResults, arm: str, metric: str, at: int | None = None) -> Array:
+    name, value = named_arm(results, arm)
+    return results.of(name, metric, value, at)
 
 
 def named_arm(results: BenchResults, arm: str) -> tuple[str, Any]:

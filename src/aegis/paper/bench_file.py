@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -132,8 +132,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 
 def list_benches() -> list[str]:
     """Return the names of the benches that come with the package, in the order of the paper."""
-    names = {item.name.removesuffix(".yaml") for item in _folder().iterdir() if item.name.endswith(".yaml")}
-    return sorted(names)
+    return sorted(item.name.removesuffix(".yaml") for item in _folder().iterdir() if item.name.endswith(".yaml"))
 
 
 def load_bench(reference: str) -> Bench:
@@ -182,6 +181,18 @@ def _check(bench: Bench, source: str) -> None:
             check_choice(arm, bench.arms, "arm in 'paper'")
     except SettingError as error:
         raise InputError(f"{source}: {error}") from error
+
+
+Form = TypeVar("Form", bound=BaseModel)
+
+
+def check_form(form: type[Form], values: Mapping[str, Any], above: str = "") -> Form:
+    """Return settings in their form; SettingError names each that has none. above: what their names begin with."""
+    try:
+        return form.model_validate(dict(values))
+    except ValidationError as error:
+        lines = explain_validation_error(error, dict(values), form, {})
+        raise SettingError("; ".join(line.replace("'", f"'{above}", 1) for line in lines)) from None
 
 
 def merge_settings(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

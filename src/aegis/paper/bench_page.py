@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -48,7 +48,16 @@ def save_archive(
         "code": code_version(),
         "version": __version__,
         "benches": {
-            own.bench.name: {"seeds": own.seeds, "settings": own.settings, **_bench(own.bench), "units": _units(own)}
+            own.bench.name: {
+                "seeds": own.seeds,
+                "settings": own.settings,
+                # the content of a bench that does not come with the package
+                **({} if own.bench.name in list_benches() else {"bench": own.bench.model_dump(by_alias=True)}),
+                "units": [
+                    {"arm": arm, "value": value, "runs": {str(seed): _kept(metrics) for seed, metrics in runs.items()}}
+                    for (arm, value), runs in own.runs.items()
+                ],
+            }
             for own in results
         },
         "figures": figures,
@@ -61,30 +70,10 @@ def load_archive(path: Path) -> Archive:
     """Return an archive; InputError if it is none, or holds a bench that does not exist any more."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        results = tuple(_results(name, own, content["preset"]) for name, own in content["benches"].items())
-        left_out = tuple(content["left_out"])
-        return Archive(
-            preset=content["preset"],
-            code=content["code"],
-            version=content["version"],
-            results=results,
-            figures=content["figures"],
-            left_out=left_out,
-        )
+        results = tuple(_results(name, own, content["preset"]) for name, own in content.pop("benches").items())
+        return Archive(**{**content, "results": results, "left_out": tuple(content["left_out"])})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} holds no results of benches: {error}; write it with 'aegis bench report'") from error
-
-
-def _bench(bench: Bench) -> dict[str, Any]:
-    """Return the content of a bench that does not come with the package."""
-    return {} if bench.name in list_benches() else {"bench": bench.model_dump(by_alias=True)}
-
-
-def _units(results: BenchResults) -> list[dict[str, Any]]:
-    return [
-        {"arm": arm, "value": value, "runs": {str(seed): _kept(metrics) for seed, metrics in own.items()}}
-        for (arm, value), own in results.runs.items()
-    ]
 
 
 def _kept(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -129,11 +118,8 @@ def claims_summary(archive: Archive) -> str:
         rest = "".join(f", {own.count(verdict)} {word}" for verdict, word in _FURTHER if own.count(verdict))
         counts.append(f"of {words} {len(own)} claims {own.count(HOLDS)} hold{rest}")
     sentence = "; ".join(counts)
-    return f"{sentence[0].upper()}{sentence[1:]}. Numbers of aegis {archive.version}, code {archive.code}.{_left_out(archive)}"
-
-
-def _left_out(archive: Archive) -> str:
-    return f" Not complete, and left out: {', '.join(archive.left_out)}." if archive.left_out else ""
+    left_out = f" Not complete, and left out: {', '.join(archive.left_out)}." if archive.left_out else ""
+    return f"{sentence[0].upper()}{sentence[1:]}. Numbers of aegis {archive.version}, code {archive.code}.{left_out}"
 
 
 _FURTHER = ((FAILS, "do not"), (UNTESTED, "cannot be tested"))
@@ -181,15 +167,12 @@ DIFFERING_TEXT = (
 
 def _differing_section(archive: Archive) -> list[str]:
     head = ("bench", "what", "ours", "paper", "apart", "why")
-    lines = [
-        "## What did not come out as in the paper",
-        "",
-        DIFFERING_TEXT,
-        "",
-        f"| {' | '.join(head)} |",
-        f"|{'---|' * len(head)}",
-    ]
-    return [*lines, *(f"| {' | '.join(row[name] for name in head)} |" for row in differing_results(archive)), ""]
+    rows = [[row[name] for name in head] for row in differing_results(archive)]
+    return ["## What did not come out as in the paper", "", DIFFERING_TEXT, "", *_table(head, rows), ""]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(cells)} |" for cells in rows)]
 
 
 def distance_words(row: Mapping[str, Any]) -> str | None:
@@ -210,29 +193,24 @@ def _who(row: Mapping[str, Any]) -> str:
 
 def _section(results: BenchResults, judged: list[JudgedClaim], figures: Sequence[str]) -> list[str]:
     bench = results.bench
+    claims = [[item.says, item.of, f"**{item.verdict}**", item.why, item.paper] for item in judged]
     lines = [f"## {bench.name}: {bench.title}", "", f"*{bench.section}.* {bench.question}", "", _settings(results), ""]
-    lines += [*results_table(results), "", "| claim | whose | verdict | numbers | paper |", "|---|---|---|---|---|"]
-    lines += [f"| {item.says} | {item.of} | **{item.verdict}** | {item.why} | {item.paper} |" for item in judged]
-    lines.append("")
+    lines += [*results_table(results), "", *_table(("claim", "whose", "verdict", "numbers", "paper"), claims), ""]
     for figure in figures:
         lines += [f"![{bench.title}]({figure})", ""]
-    for note in bench.notes:
-        lines += [f"- {note}"]
-    return [*lines, ""] if bench.notes else lines
+    return [*lines, *(f"- {note}" for note in bench.notes), ""] if bench.notes else lines
 
 
 def _settings(results: BenchResults) -> str:
     """Return in one line what was run."""
-    bench = results.bench
-    own = results.settings.get("arms", {})
-    arms = "; ".join(_arm(name, arm.about, own.get(name, {})) for name, arm in bench.arms.items())
+    bench, own = results.bench, results.settings.get("arms", {})
+    arms = "; ".join(
+        f"`{name}`" + (f": {arm.about}" if arm.about else "") + (f" ({_pairs(own[name])})" if own.get(name) else "")
+        for name, arm in bench.arms.items()
+    )
     swept = f" Swept: `{bench.sweep.key}` over {', '.join(key_of(v) for v in results.values())}." if bench.sweep else ""
     common = _pairs(results.settings.get("common", {}))
     return f"Measure `{bench.measure}`, {results.seeds} seeds. Settings: {common}.{swept} Arms: {arms}."
-
-
-def _arm(name: str, about: str, own: Mapping[str, Any]) -> str:
-    return f"`{name}`" + (f": {about}" if about else "") + (f" ({_pairs(own)})" if own else "")
 
 
 def _pairs(settings: Mapping[str, Any]) -> str:
@@ -242,20 +220,21 @@ def _pairs(settings: Mapping[str, Any]) -> str:
 
 def results_table(results: BenchResults) -> list[str]:
     """Return the numbers as a Markdown table."""
-    bench, several = results.bench, len(results.bench.metrics) > 1
-    between = bench.sweep is not None and bench.sweep.pool
-    head = ["who", *(["metric"] if several else []), "ours", *(["between draws"] if between else []), "paper", "oracle", "runs"]
-    lines = [f"Numbers: {bench.unit}.", "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    for row in results.rows():
-        cells = [row["agent"] if row["value"] is None else f"{row['agent']}, {key_of(row['value'])}"]
-        cells += [row["metric"]] if several else []
-        cells.append(our_number(row))
-        if between:
-            cells.append("" if row["between"] is None else f"± {row['between']:.1f}")
-        cells.append("" if row["paper"] is None else format_mean(row["paper"]["mean"], row["paper"]["sd"]))
-        cells += ["" if row["oracle"] is None else f"{row['oracle']:.1f}", str(row["runs"])]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+    bench, rows = results.bench, results.rows()
+    columns = {
+        "who": [row["agent"] if row["value"] is None else f"{row['agent']}, {key_of(row['value'])}" for row in rows],
+        "metric": [row["metric"] for row in rows],
+        "ours": [our_number(row) for row in rows],
+        "between draws": ["" if row["between"] is None else f"± {row['between']:.1f}" for row in rows],
+        "paper": ["" if row["paper"] is None else format_mean(row["paper"]["mean"], row["paper"]["sd"]) for row in rows],
+        "oracle": ["" if row["oracle"] is None else f"{row['oracle']:.1f}" for row in rows],
+        "runs": [str(row["runs"]) for row in rows],
+    }
+    if len(bench.metrics) == 1:
+        del columns["metric"]
+    if bench.sweep is None or not bench.sweep.pool:
+        del columns["between draws"]
+    return [f"Numbers: {bench.unit}.", "", *_table(list(columns), zip(*columns.values(), strict=True))]
 
 
 def our_number(row: dict[str, Any]) -> str:
@@ -275,12 +254,15 @@ def html_page(archive: Archive, pictures: dict[str, str]) -> str:
     """Return the page as one HTML file. pictures: SVG texts by name."""
     sections = [
         {
-            "name": results.bench.name,
             "bench": results.bench,
             "settings": _settings(results).replace("`", ""),
             "rows": results.rows(),
             "claims": judged,
-            "pictures": [_inline(pictures[name]) for name in archive.figures.get(results.bench.name, []) if name in pictures],
+            "pictures": [
+                pictures[name][pictures[name].index("<svg") :]
+                for name in archive.figures.get(results.bench.name, [])
+                if name in pictures
+            ],
         }
         for results, judged in archive.judged()
     ]
@@ -292,10 +274,6 @@ def html_page(archive: Archive, pictures: dict[str, str]) -> str:
         "preset": archive.preset,
     }
     return str(_template().render(sections=sections, **shown, **words))
-
-
-def _inline(svg: str) -> str:
-    return svg[svg.index("<svg") :]
 
 
 @cache

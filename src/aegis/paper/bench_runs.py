@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,9 @@ class ResultStore:
 
 SEEDS_AT_ONCE = {"online": 5, "shift": 5}  # seeds that are run in one go, by measures that run them in lockstep
 
-BenchProgress = Callable[[int, int, str, float], None]  # parts done, parts in all, what was done last, minutes left
+BenchProgress = Callable[[int, int, str], None]  # parts done, parts in all, what was done last
+
+RunPart = tuple[BenchUnit, tuple[int, ...]]  # some seeds of a unit
 
 
 @dataclass(frozen=True)
@@ -62,56 +64,42 @@ class Failure:
     why: str
 
 
-@dataclass(frozen=True)
-class _RunPart:
-    unit: BenchUnit
-    seeds: tuple[int, ...]
-
-
 def run_plans(
     plans: Sequence[BenchPlan], store: ResultStore, engine: Engine = IN_PROCESS, say: BenchProgress | None = None
 ) -> list[Failure]:
     """Run the missing units and return the failures. Results are kept as they come; interrupted, every part that was done is."""
-    parts = [part for plan in plans for unit in plan.units for part in _parts(unit, store.missing(unit, range(plan.seeds)))]
-    if not parts:
-        return []
-    started = time.monotonic()
-    if store.folder is None:
-        return _run(parts, store, engine, say, started)
-    with folder_lock(store.folder):
-        return _run(parts, store, engine, say, started)
-
-
-def _run(parts: list[_RunPart], store: ResultStore, engine: Engine, say: BenchProgress | None, started: float) -> list[Failure]:
+    parts = [part for plan in plans for unit in plan.units for part in split_seeds(unit, store.missing(unit, range(plan.seeds)))]
     failures: list[Failure] = []
-    with engine.team(_perform, parts) as crew:
+    lock = contextlib.nullcontext() if store.folder is None or not parts else folder_lock(store.folder)
+    with lock, engine.team(_perform, parts) as crew:
         try:
             for done, (place, (results, why)) in enumerate(crew, 1):
-                part = parts[place]
+                unit, seeds = parts[place]
                 if results is None:
-                    failures.append(Failure(part.unit, part.seeds, why))
+                    failures.append(Failure(unit, seeds, why))
                 else:
-                    store.add(part.unit, dict(zip(part.seeds, results, strict=True)))
+                    store.add(unit, dict(zip(seeds, results, strict=True)))
                 if say is not None:
-                    left = (time.monotonic() - started) / done * (len(parts) - done) / 60
-                    say(done, len(parts), f"{part.unit.bench}: {part.unit.label}", left)
+                    say(done, len(parts), f"{unit.bench}: {unit.label}")
         except BaseException:  # interrupted: what others have done in the meantime is kept
             for place, (results, _) in crew.finished():
-                part = parts[place]
-                if results is not None and store.missing(part.unit, part.seeds):
-                    store.add(part.unit, dict(zip(part.seeds, results, strict=True)))
+                unit, seeds = parts[place]
+                if results is not None and store.missing(unit, seeds):
+                    store.add(unit, dict(zip(seeds, results, strict=True)))
             raise
     return failures
 
 
-def _parts(unit: BenchUnit, seeds: list[int]) -> list[_RunPart]:
+def split_seeds(unit: BenchUnit, seeds: Sequence[int]) -> list[RunPart]:
+    """Return the parts of a unit: seeds that are run in one go."""
     size = SEEDS_AT_ONCE.get(unit.measure, 1)
-    return [_RunPart(unit, tuple(seeds[first : first + size])) for first in range(0, len(seeds), size)]
+    return [(unit, tuple(seeds[first : first + size])) for first in range(0, len(seeds), size)]
 
 
-def _perform(part: _RunPart) -> tuple[list[RunMetrics] | None, str]:
+def _perform(part: RunPart) -> tuple[list[RunMetrics] | None, str]:
+    unit, seeds = part
     try:
-        return MEASURES[part.unit.measure](part.unit.settings, part.seeds), ""
+        return MEASURES[unit.measure](unit.settings, seeds), ""
     except AegisError as error:
         return None, str(error)
     except Exception as error:  # the other parts are run all the same

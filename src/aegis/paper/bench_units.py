@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from aegis.errors import SettingError, check_choice
+from aegis.errors import SettingError, check_choice, whole_number
 from aegis.files import json_digest
 from aegis.paper.bench_file import BENCH_PRESETS, Bench, UnitSettings, merge_settings
 
@@ -71,7 +71,7 @@ def plan_bench(bench: Bench, preset: str, changes: Mapping[str, Any] | None = No
     seeds = bench.seeds if own is None or own.seeds is None else own.seeds
     changed_settings = dict(changes or {})
     if "seeds" in changed_settings:
-        seeds = _count(changed_settings.pop("seeds"), "seeds")
+        seeds = whole_number("'seeds'", changed_settings.pop("seeds"))
     for key, changed in changed_settings.items():
         _check_change(bench, key, changed)
     values = [None] if bench.sweep is None else bench.sweep.values if own is None or own.sweep is None else own.sweep
@@ -123,12 +123,6 @@ def _settings(section: UnitSettings) -> dict[str, Any]:
         for key, value in section.model_dump(exclude_none=True).items()
         if key in UnitSettings.model_fields and value != {}
     }
-
-
-def _count(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise SettingError(f"'{name}' is a whole number from 1, found {value!r}")
-    return value
 
 
 def key_of(value: Any) -> str:

@@ -15,11 +15,21 @@ from pydantic import Field
 
 from aegis.agents import Agent, Online, make_online
 from aegis.certificate import Candidate
-from aegis.errors import SettingError
+from aegis.errors import SettingError, check_choice
 from aegis.evidence import published_bound, sharp_grid_bound, value_centre, value_grid
 from aegis.mechanisms import Belief, build_belief
 from aegis.ope import CandidateView, Measure, ParticlePolicy, RewardModels, plain_values, reward_measure
-from aegis.paper.run_measures import Count, MeasureOptions, rewards_per_episode, unit_agent, unit_legacy, unit_world
+from aegis.paper.run_measures import (
+    Count,
+    MeasureOptions,
+    check_agent,
+    naming,
+    rewards_per_episode,
+    unit_agent,
+    unit_legacy,
+    unit_options,
+    unit_world,
+)
 from aegis.planning import Greedy, Planned, PlannedValues, Thompson, plan_policy
 from aegis.policies import Capped
 from aegis.problem import AnyArray, Array, Batch, Policy, Scope, concat
@@ -28,7 +38,6 @@ from aegis.validation import CertifiedUnits, our_claims
 from aegis.worlds import World, true_value
 
 SAMPLE = 5  # episodes that tell which distributions a policy knows
-
 LARGEST_WEIGHT = 1.0  # at which the published demonstration cuts weights
 
 
@@ -102,20 +111,27 @@ def measure_split(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dic
     certified on the second, doubly robust; `value` is what it truly earns at the last point, `share` the part of that which is
     certified.
     """
-    options = SplitOptions(**settings.get("options", {}))
+    options, episodes = unit_options(SplitOptions, settings), settings["episodes"]
     world, agent = unit_world(settings), unit_agent(settings)
-    if options.logger == "agent":
-        agent = agent.with_particles(options.particles)
-    points = [point for point in options.points if point <= settings["episodes"]]
-    if not points:
-        raise SettingError(f"a bound after {options.points[0]} episodes needs as many; there are {settings['episodes']}")
-    return [_run_split(world, agent, settings, options, points, seed) for seed in seeds]
-
-
-def _run_split(
-    world: World, agent: Agent, settings: Mapping[str, Any], options: SplitOptions, points: list[int], seed: int
-) -> dict[str, Any]:
     legacy = unit_legacy(settings, world)
+    if options.points != sorted(set(options.points)):
+        raise SettingError(f"'options.points' are numbers of episodes that grow, found {options.points}")
+    points = [point for point in options.points if point <= episodes]
+    if not points:
+        raise SettingError(
+            f"'episodes' is {episodes}, and the first bound comes after {options.points[0]} ('options.points'); "
+            f"run as many, or set the points, too: --set options.points=[{episodes}]"
+        )
+    if options.logger == "agent":
+        with naming("options.particles"):
+            agent = agent.with_particles(options.particles)
+    check_agent(settings, world, agent, legacy)
+    with naming("options.scope"):
+        world.problem.scope(options.scope)
+    return [_run_split(world, agent, legacy, options, points, seed) for seed in seeds]
+
+
+def _run_split(world: World, agent: Agent, legacy: Policy, options: SplitOptions, points: list[int], seed: int) -> dict[str, Any]:
     online = make_online(world, agent, seed, legacy)
     if options.logger == "agent":
         batch = concat([own for own, _ in online.steps(online.prior(), 0, points[-1])])
@@ -172,9 +188,8 @@ def _our_bound(data: _SplitRun, k: int) -> tuple[Policy, float]:
     policy = plan_policy(data.belief(np.arange(half)), Greedy(), stream(0, "posterior mean"), data.scope, data.online.legacy)
     candidate, sample = Candidate(policy), first.take_episodes(np.arange(min(half, SAMPLE)))
     claims = our_claims(problem, candidate, data.scope, sample, data.delta, ["doubly robust"], ["value"])
-    ((_, _, trace),) = CertifiedUnits(
-        problem=problem, candidate=candidate, scope=data.scope, prior=first, rest=second, claims=claims
-    ).traces()
+    units = CertifiedUnits(problem=problem, candidate=candidate, scope=data.scope, prior=first, rest=second, claims=claims)
+    ((_, _, trace),) = units.traces()
     return policy, data.raw(trace.last.value)
 
 
@@ -192,8 +207,6 @@ def divergence(q: Belief, p: Belief, scope: Scope) -> float:
 
 
 PRIOR_PART_FROM = 10**6  # episode numbers of the prior part, whose noise has nothing to do with that of the rest
-
-OFFLINE_SAMPLE = 5
 
 
 class OfflineOptions(MeasureOptions):
@@ -219,31 +232,36 @@ def measure_offline(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[d
     form of lambda, which is no certificate), `kl` (of the posterior after all from that after the prior part), `value` (true),
     `gain` (true), `width` (value minus its bound), in units of the reward per decision.
     """
-    options = OfflineOptions(**settings.get("options", {}))
-    changed = dict(settings)
+    options, changed = unit_options(OfflineOptions, settings), dict(settings)
     if options.constant is not None:
         changed["legacy"] = f"constant:value={options.constant},epsilon={options.epsilon}"
-    return [_run_offline(unit_world(changed), changed, options, seed) for seed in seeds]
+    world, agent = unit_world(changed), unit_agent(changed)
+    check_agent(changed, world, agent, unit_legacy(changed, world))
+    episodes = changed["episodes"]
+    if not 0 < round(options.alpha * episodes) < episodes:
+        raise SettingError(
+            f"'options.alpha' = {options.alpha:g} of {episodes} episodes leaves none to learn from, or none to certify on; run "
+            "more episodes, or use a share nearer to 0.5"
+        )
+    with naming("options.prior_world"):
+        check_choice(options.prior_world.get("name", world.name), [world.name], "world of the prior part")
+        source = unit_world(changed, **options.prior_world)
+        unit_legacy(changed, source)
+    with naming("options.scope"):
+        world.problem.scope(options.scope)
+    return [_run_offline(world, source, changed, options, seed) for seed in seeds]
 
 
-def _run_offline(world: World, settings: Mapping[str, Any], options: OfflineOptions, seed: int) -> dict[str, Any]:
+def _run_offline(world: World, source: World, settings: Mapping[str, Any], options: OfflineOptions, seed: int) -> dict[str, Any]:
     problem, legacy, scope = world.problem, unit_legacy(settings, world), Scope(options.scope)
     earlier = round(options.alpha * settings["episodes"])
-    source = unit_world(settings, **options.prior_world)
     prior = source.episodes(PRIOR_PART_FROM, earlier, unit_legacy(settings, source), seed)
     rest = world.episodes(0, settings["episodes"] - earlier, legacy, seed)
     reference = build_belief(problem, unit_agent(settings).model).update(prior)
     scores = PlannedValues(problem, plan_policy(reference, Greedy(), stream(0, "posterior mean"), scope, legacy))
     candidate = Candidate(Capped(problem, scores, legacy, options.cap, scope))
-    claims = our_claims(
-        problem,
-        candidate,
-        scope,
-        rest.take_episodes(np.arange(min(OFFLINE_SAMPLE, len(rest)))),
-        options.delta,
-        ["water-filled"],
-        ["gain", "value"],
-    )
+    sample = rest.take_episodes(np.arange(min(SAMPLE, len(rest))))
+    claims = our_claims(problem, candidate, scope, sample, options.delta, ["water-filled"], ["gain", "value"])
     certified = CertifiedUnits(problem=problem, candidate=candidate, scope=scope, prior=prior, rest=rest, claims=claims)
     bounds = {claim.what: trace.last.value for _, claim, trace in certified.traces()}
     measure = certified.measure

@@ -1,4 +1,4 @@
-"""The table MEASURES of measures by name, the options of each, and the names of its metrics."""
+"""The table MEASURES of measures by name, and the names of its metrics."""
 
 from __future__ import annotations
 
@@ -6,24 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aegis.paper.bound_measures import OfflineOptions, SplitOptions, measure_offline, measure_split
-from aegis.paper.run_measures import (
-    GateOptions,
-    MeasureOptions,
-    ShiftOptions,
-    measure_gate,
-    measure_online,
-    measure_shift,
-    unit_world,
-)
-
-OPTIONS: Mapping[str, type[MeasureOptions]] = {
-    "gate": GateOptions,
-    "offline": OfflineOptions,
-    "online": MeasureOptions,
-    "shift": ShiftOptions,
-    "split": SplitOptions,
-}
+from aegis.paper.bound_measures import measure_offline, measure_split
+from aegis.paper.run_measures import measure_gate, measure_online, measure_shift, unit_world
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,14 @@ did not see them, is its prior. Frozen challengers need many times fewer episode
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
 from aegis.certificate import margin_of
-from aegis.errors import SettingError, check_choice
+from aegis.errors import SettingError
 from aegis.evidence import sharp_grid_bound, value_grid
 from aegis.handover import (
     LIFT,
@@ -42,9 +41,9 @@ from aegis.handover import (
     check_single_level,
     particle_gains,
 )
-from aegis.mechanisms import MODELS, NIG, Belief, Draw, RegressionDraw, Theta
+from aegis.mechanisms import NIG, Belief, Draw, RegressionDraw, Theta
 from aegis.ope import reward_measure
-from aegis.paper.published_gate import check_integer, check_real, from_plain, prior_belief, to_plain
+from aegis.paper.published_gate import Count, PaperGateSettings, prior_belief
 from aegis.planning import COARSE, Planned, Thompson, plan_policy
 from aegis.problem import Array, Batch, Policy, Scope
 from aegis.rng import stream
@@ -99,38 +98,16 @@ def mean_log_ratio(ratios: Array, weights: Array) -> float:
     return max(float(ratios @ weights), 0.0)
 
 
-PRIOR_GRID = value_grid(
-    -4
-)  # bets around 1/16, fixed beforehand: lifted gains are near 1, and what is looked for is some hundredths
+# Bets around 1/16, fixed beforehand: lifted gains are near 1, and what is looked for is some hundredths.
+PRIOR_GRID = value_grid(-4)
 
 
-@dataclass(frozen=True, slots=True)
-class PacBayesSettings:
-    """Settings of the gate. delta: the probability with which anything worse is ever put in control. stride: episodes between two
-    looks. particles: of a deployed mixture. model: of the mechanisms, one fixed beforehand.
+class PacBayesSettings(PaperGateSettings):
+    """Settings of the gate. delta: the probability with which anything worse is ever put in control. particles: of a deployed
+    mixture. model: of the mechanisms, one fixed beforehand.
     """
 
-    delta: float = 0.05
-    stride: int = 50
-    particles: int = 8
-    model: str = "linear"
-    levels: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_real(self.delta, "pac-bayes gate: 'delta'", 0.0, 1.0)
-        check_integer(self.stride, "pac-bayes gate: 'stride'")
-        check_integer(self.particles, "pac-bayes gate: 'particles'")
-        check_choice(self.model, MODELS, "model")
-        object.__setattr__(self, "levels", tuple(self.levels))
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> PacBayesSettings:
-        """Return settings from plain data; SettingError for a name that does not exist."""
-        return from_plain(cls, values, "setting of a pac-bayes gate")
-
-    def plain(self) -> dict[str, Any]:
-        """Return plain data."""
-        return to_plain(self)
+    particles: Count = 8
 
 
 @dataclass(slots=True)

@@ -17,105 +17,84 @@ the start.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, Strict, StrictBool, ValidationError, model_validator
 
 from aegis.agents import prior_scalings
 from aegis.certificate import margin_of
 from aegis.errors import RefusedError, SettingError, check_choice
-from aegis.evidence import Algorithm2Gate, BoundOrigin, algorithm_2_gate
+from aegis.evidence import BoundOrigin, PublishedBound, published_bound
 from aegis.handover import CausalHost, GateLook, PeriodicGate, check_single_level, particle_ratios
 from aegis.mechanisms import MODELS, Belief, build_belief
 from aegis.ope import Measure, reward_measure
 from aegis.planning import COARSE, Lcb, Planned, Rule, plan_policy
 from aegis.policies import Floored, Legacy, Uniform
-from aegis.problem import Array, Batch, Plant, Policy, Scope, nested_means
+from aegis.problem import Array, Batch, Plant, Policy, Scope, explain_validation_error, nested_means
 from aegis.rng import stream
-
-Settings = TypeVar("Settings")
-
-
-def from_plain(kind: type[Settings], values: Mapping[str, Any], what: str) -> Settings:
-    """Return settings of a kind from plain data; SettingError for a name that does not exist."""
-    known = [item.name for item in fields(kind)]  # type: ignore[arg-type]
-    for name in values:
-        check_choice(name, known, what)
-    return kind(**values)
-
-
-def to_plain(settings: Any) -> dict[str, Any]:
-    """Return settings as plain data, from which `from_plain` makes the same ones."""
-    values = {item.name: getattr(settings, item.name) for item in fields(settings)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
-
-def check_real(value: object, what: str, low: float, high: float, low_too: bool = False) -> None:
-    """Raise SettingError unless a setting is a finite number between low and high, low itself allowed if `low_too`."""
-    plain = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not (plain and (low < value < high or (low_too and value == low))):  # type: ignore[operator]
-        below = "" if math.isinf(high) else f" and below {high:g}"
-        raise SettingError(f"{what} is a number {'from' if low_too else 'above'} {low:g}{below}, found {value!r}")
-
-
-def check_integer(value: object, what: str, least: int = 1) -> None:
-    """Raise SettingError unless a setting is a whole number from `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise SettingError(f"{what} is a whole number from {least}, found {value!r}")
-
-
-REWARDS = ("raw", "scaled")
 
 STANDARDISED_BY = 20  # episodes of the legacy, of other seeds, for models whose length-scales need it
 
+Count = Annotated[int, Strict(), Field(ge=1)]
+Probability = Annotated[float, Strict(), Field(gt=0, lt=1)]
 
-@dataclass(frozen=True, slots=True)
-class PublishedSettings:
-    """Settings of Algorithm 2 as in the paper's demonstration.
 
-    delta: enters lambda* and kappa_k, and promises nothing. stride: episodes between looks. largest_weight: w_max, at which
-    weights are cut; None leaves them and takes the largest one seen for B. positivity: share of uniform choices at all levels but
-    the innermost. rewards: 'raw', or 'scaled' to [0, 1] as the paper's theorem asks. model: of the mechanisms. refresh: episodes
-    between two updates of the agent once it acts, a divisor of stride; 1 is the paper's.
-    """
+class PaperGateSettings(BaseModel):
+    """Settings that the gates of the paper share. stride: episodes between looks. model: of the mechanisms."""
 
-    delta: float = 0.05
-    stride: int = 50
-    largest_weight: float | None = 1.0
-    positivity: float = 0.05
-    rewards: str = "raw"
-    risk_adjust_inner: bool = True
-    optimal_lambda: bool = True
-    progressive_handover: bool = True
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    delta: Probability = 0.05
+    stride: Count = 50
     model: str = "linear"
-    refresh: int = 1
     levels: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        what = "published gate"
-        check_real(self.delta, f"{what}: 'delta'", 0.0, 1.0)
-        check_real(self.positivity, f"{what}: 'positivity'", 0.0, 1.0, low_too=True)
-        check_integer(self.stride, f"{what}: 'stride'")
-        check_integer(self.refresh, f"{what}: 'refresh'")
-        if self.largest_weight is not None:
-            check_real(self.largest_weight, f"{what}: 'largest_weight'", 0.0, math.inf)
-        if self.stride % self.refresh:
-            raise SettingError(f"{what}: 'refresh' divides 'stride', found {self.refresh} and {self.stride}")
-        check_choice(self.rewards, REWARDS, f"kind of rewards of a {what}")
+    def __init__(self, **settings: Any) -> None:
+        try:
+            super().__init__(**settings)
+        except ValidationError as error:
+            raise SettingError(f"gate: {'; '.join(explain_validation_error(error, settings, type(self), {}))}") from error
+
+    @model_validator(mode="after")
+    def _check_model(self) -> PaperGateSettings:
         check_choice(self.model, MODELS, "model")
-        object.__setattr__(self, "levels", tuple(self.levels))
+        return self
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> PublishedSettings:
+    def of(cls, values: Mapping[str, Any]) -> Self:
         """Return settings from plain data; SettingError for a name that does not exist."""
-        return from_plain(cls, values, "setting of a published gate")
+        return cls(**values)
 
     def plain(self) -> dict[str, Any]:
-        """Return plain data."""
-        return to_plain(self)
+        """Return plain data, from which `of` makes the same settings."""
+        return self.model_dump(mode="json")
+
+
+class PublishedSettings(PaperGateSettings):
+    """Settings of Algorithm 2 as in the paper's demonstration.
+
+    delta: enters lambda* and kappa_k, and promises nothing. largest_weight: w_max, at which weights are cut; None leaves them and
+    takes the largest one seen for B. positivity: share of uniform choices at all levels but the innermost. rewards: 'raw', or
+    'scaled' to [0, 1] as the paper's theorem asks. refresh: episodes between two updates of the agent once it acts, a divisor of
+    stride; 1 is the paper's.
+    """
+
+    largest_weight: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] | None = 1.0
+    positivity: Annotated[float, Strict(), Field(ge=0, lt=1)] = 0.05
+    rewards: Literal["raw", "scaled"] = "raw"
+    risk_adjust_inner: StrictBool = True
+    optimal_lambda: StrictBool = True
+    progressive_handover: StrictBool = True
+    refresh: Count = 1
+
+    @model_validator(mode="after")
+    def _check_refresh(self) -> PublishedSettings:
+        if self.stride % self.refresh:
+            raise SettingError(f"gate: 'refresh' divides 'stride', found {self.refresh} and {self.stride}")
+        return self
 
 
 @dataclass(slots=True)
@@ -221,20 +200,19 @@ class PublishedGate(PeriodicGate):
         if not largest > 0:
             return GateLook(self.state.episode, level, None, margin, "the highest reward is not above 0: B is not defined"), False
         values = _values(batch, level, ratios if cut is None else np.minimum(ratios, cut), rewards)
-        gate = self._asked(level, values, batch.episode_means(rewards), largest, weights, margin * unit, cut is None)
+        gate = self._asked(level, values, batch.episode_means(rewards), largest, weights, cut is None)
         if gate is None:
             return GateLook(self.state.episode, level, None, margin, "the estimate does not exist for these values"), False
-        gain = (gate.estimate.value - gate.legacy_mean) / unit
-        return GateLook(self.state.episode, level, gain, margin, gate.label), gate.hands_over
+        return GateLook(self.state.episode, level, gate.value / unit, margin, gate.label), gate.value >= margin * unit
 
     def _asked(
-        self, level: str, values: Array, legacy: Array, largest: float, weights: Array, margin: float, observed: bool
-    ) -> Algorithm2Gate | None:
+        self, level: str, values: Array, legacy: Array, largest: float, weights: Array, observed: bool
+    ) -> PublishedBound | None:
         reading = BoundOrigin("observed" if observed else "declared", "draws")
         lam: Any = "closed form" if self.settings.optimal_lambda else "root"
         kl = self.belief.kl([level])
         try:
-            return algorithm_2_gate(values, legacy, self.settings.delta, largest, kl, weights, margin, lam, reading)
+            return published_bound(values, self.settings.delta, lam, largest, kl, weights, reading).algorithm_2(legacy)
         except (RefusedError, SettingError):  # a value too far below 0, or too few episodes for 1/sqrt(K)
             return None
 

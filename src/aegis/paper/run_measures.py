@@ -1,25 +1,38 @@
 """Measures of runs on a plant: an agent that learns while it acts, its belief on shifted plants, and a gate.
 
-Also how the settings of a unit become worlds, legacies and agents.
+Also how the settings of a unit become worlds, legacies and agents. A measure builds everything that its settings name, which
+finds those that cannot work, before it runs the first seed; without seeds it does nothing else.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from aegis.agents import AGENTS, Agent, Online, make_online, run_in_lockstep
-from aegis.errors import SettingError, check_choice
+from aegis.errors import AegisError, SettingError, check_choice
 from aegis.handover import HOSTS, Flipped, make_gate
-from aegis.mechanisms import Belief
+from aegis.mechanisms import Belief, ModelSettings
+from aegis.paper.bench_file import check_form
 from aegis.paper.gates import register_gates
 from aegis.problem import Policy
 from aegis.worlds import World, make_world, oracle_value, true_value
+
+
+@contextlib.contextmanager
+def naming(setting: str) -> Iterator[None]:
+    """Name a setting in every error about it."""
+    try:
+        yield
+    except AegisError as error:
+        raise SettingError(f"'{setting}': {error}") from error
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError, ArithmeticError) as error:
+        raise SettingError(f"'{setting}' cannot be used ({type(error).__name__}: {error})") from error
 
 
 def unit_world(settings: Mapping[str, Any], **changed: Any) -> World:
@@ -27,28 +40,43 @@ def unit_world(settings: Mapping[str, Any], **changed: Any) -> World:
     parameters = {**settings.get("world", {}), **changed}
     if "name" not in parameters:
         raise SettingError("a bench names its world: 'world: {name: unified}'")
-    return make_world(parameters.pop("name"), **parameters)
+    with naming("world"):
+        return make_world(parameters.pop("name"), **parameters)
 
 
 def unit_legacy(settings: Mapping[str, Any], world: World) -> Policy:
     """Return the legacy; uniform choice unless another is named."""
-    return world.legacy(settings.get("legacy", "uniform"))
+    with naming("legacy"):
+        return world.legacy(settings.get("legacy", "uniform"))
 
 
 def unit_agent(settings: Mapping[str, Any]) -> Agent:
     """Return the agent with its changes. One belief is drawn per episode, as in the paper: the law of actions is the same."""
-    check_choice(settings.get("agent", ""), AGENTS, "agent")
+    if not settings.get("agent"):
+        raise SettingError("'agent' is missing: name one, such as nested_cts")
+    with naming("agent"):
+        check_choice(settings["agent"], AGENTS, "agent")
     agent = AGENTS[settings["agent"]]
     with contextlib.suppress(SettingError):  # a rule that draws none
         agent = agent.with_particles(1)
-    outer = settings.get("outer_rule", agent.outer_rule)
-    return replace(
-        agent,
-        outer_rule=outer,
-        model=replace(agent.model, **settings.get("model", {})),
-        rule_settings={**agent.rule_settings, **settings.get("rule", {})},
-        outer_settings={**agent.outer_settings, **settings.get("outer", {})},
-    )
+    model = settings.get("model", {})
+    with naming("model"):
+        for name in model:
+            check_choice(name, [part.name for part in fields(ModelSettings)], "setting of a model")
+        agent = replace(agent, model=replace(agent.model, **model))
+    with naming("agent"):
+        return replace(
+            agent,
+            outer_rule=settings.get("outer_rule", agent.outer_rule),
+            rule_settings={**agent.rule_settings, **settings.get("rule", {})},
+            outer_settings={**agent.outer_settings, **settings.get("outer", {})},
+        )
+
+
+def check_agent(settings: Mapping[str, Any], world: World, agent: Agent, legacy: Policy) -> None:
+    """Start a run of an agent, which looks at every part of its model."""
+    with naming("model" if settings.get("model") else "agent"):
+        make_online(world, agent, 0, legacy).prior()
 
 
 CURVE_POINTS = 40  # of the curve
@@ -62,21 +90,36 @@ class MeasureOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+Options = TypeVar("Options", bound=MeasureOptions)
+
+
+def unit_options(form: type[Options], settings: Mapping[str, Any]) -> Options:
+    """Return the options of a measure; SettingError names one that cannot be."""
+    return check_form(form, settings.get("options", {}), "options.")
+
+
 def measure_online(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Return, for each seed, `reward` (sum over an episode, mean over all), its `curve`, the `oracle` and the `regret`."""
+    unit_options(MeasureOptions, settings)
     world, agent, episodes = unit_world(settings), unit_agent(settings), settings["episodes"]
     legacy = unit_legacy(settings, world)
+    check_agent(settings, world, agent, legacy)
+    if not seeds:
+        return []
     runs = [make_online(world, agent, seed, legacy) for seed in seeds]
     best = rewards_per_episode(world) * oracle_value(world, runs[0].controlled, legacy)
     results = []
     for result in run_in_lockstep(runs, episodes):
-        blocks = np.array_split(result.sums, min(CURVE_POINTS, episodes))
-        reward = float(result.sums.mean())
-        curve = [float(block.mean()) for block in blocks]
+        reward, curve = float(result.sums.mean()), mean_curve(result.sums)
         results.append(
             {"reward": reward, "last": curve[-1], "curve": curve, "oracle": best, "regret": (best - reward) * episodes}
         )
     return results
+
+
+def mean_curve(rewards: Any) -> list[float]:
+    """Return the means of consecutive rewards, as many as the points of a curve."""
+    return [float(block.mean()) for block in np.array_split(rewards, min(CURVE_POINTS, len(rewards)))]
 
 
 def rewards_per_episode(world: Any) -> int:
@@ -96,13 +139,18 @@ class ShiftOptions(MeasureOptions):
 
 def measure_shift(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Return, for each seed, the reward per episode on the source (`source`, while learning) and on each shifted plant."""
-    options = ShiftOptions(**settings.get("options", {}))
+    options = unit_options(ShiftOptions, settings)
     world, agent = unit_world(settings), unit_agent(settings)
     legacy = unit_legacy(settings, world)
+    check_agent(settings, world, agent, legacy)
+    with naming("options.shifts"):
+        targets = {name: unit_world(settings, shift=name) for name in options.shifts}
+        legacies = {name: unit_legacy(settings, target) for name, target in targets.items()}
+    if not seeds:
+        return []
     runs = [make_online(world, agent, seed, legacy) for seed in seeds]
-    targets = {name: unit_world(settings, shift=name) for name in options.shifts}
     best = {
-        f"oracle_{name}": rewards_per_episode(target) * oracle_value(target, runs[0].controlled, unit_legacy(settings, target))
+        f"oracle_{name}": rewards_per_episode(target) * oracle_value(target, runs[0].controlled, legacies[name])
         for name, target in targets.items()
     }
     results = []
@@ -122,6 +170,9 @@ def _zero_shot(run: Online, belief: Belief, target: World, episodes: int) -> flo
     return float(np.mean(totals))
 
 
+OF_AGENTS = ("agent", "outer_rule", "model", "rule", "outer")  # settings that a gate does not have
+
+
 class GateOptions(MeasureOptions):
     """Options of `gate`."""
 
@@ -137,16 +188,24 @@ def measure_gate(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict
     other), `wrong` (1 if anything was put in control that is truly worse), `reward`, `before` and `after` the first flip,
     `legacy` on the same episodes, and `bound`, the gain that the gate computed for the innermost level, along the way.
     """
-    options = GateOptions(**settings.get("options", {}))
-    check_choice(options.host, HOSTS, "host")
+    options = unit_options(GateOptions, settings)
+    for name in OF_AGENTS:
+        if settings.get(name):
+            raise SettingError(f"'{name}' is given, but the measure 'gate' has no agent; who proposes is 'options.host'")
     world = unit_world(settings)
     legacy = unit_legacy(settings, world)
+    with naming("options.host"):
+        check_choice(options.host, HOSTS, "host")
+    register_gates()  # in a process of its own, too
+    with naming("options.gate_settings"):
+        make_gate(options.gate, world, legacy, HOSTS[options.host](), options.gate_settings, 0)
+    if not seeds:
+        return []
     best = rewards_per_episode(world) * oracle_value(world)
     return [{**_run_gate(world, legacy, options, settings["episodes"], seed), "oracle": best} for seed in seeds]
 
 
-def _run_gate(world: World, legacy: Any, options: GateOptions, episodes: int, seed: int) -> dict[str, Any]:
-    register_gates()  # in a process of its own, too
+def _run_gate(world: World, legacy: Policy, options: GateOptions, episodes: int, seed: int) -> dict[str, Any]:
     running = make_gate(options.gate, world, legacy, HOSTS[options.host](), options.gate_settings, seed)
     values, wrong = [true_value(world, running.acting)], 0
 
@@ -174,7 +233,7 @@ def _run_gate(world: World, legacy: Any, options: GateOptions, episodes: int, se
         "before": float(earned[:first].mean()) if first else None,
         "after": float(earned[first:].mean()) if first and first < episodes else None,
         "legacy": rewards_per_episode(world) * true_value(world, legacy),
-        "curve": [float(block.mean()) for block in np.array_split(earned, min(CURVE_POINTS, episodes))],
+        "curve": mean_curve(earned),
         "bound": _bounds(running, names[-1], high - low, episodes),
     }
 

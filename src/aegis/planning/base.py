@@ -11,6 +11,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.random import Generator
 
+from aegis.errors import PolicyError
 from aegis.mechanisms import Belief, Theta
 from aegis.planning.states import States
 from aegis.problem import Array, Bools, Ints
@@ -24,12 +25,10 @@ class Choice(Protocol):
     @property
     def theta(self) -> Theta:
         """Return the S draws that actions are planned with."""
-        ...
 
     @property
     def weights(self) -> Array:
         """Return the weights `[S']` of the particles of the policy; S' need not be S."""
-        ...
 
     @property
     def plays(self) -> Ints:
@@ -37,11 +36,9 @@ class Choice(Protocol):
 
         All draws have the same chance of being played.
         """
-        ...
 
     def at(self, level: str) -> Choice:
         """Return what decides at `level`: itself, unless rules differ by level. Its theta is what that level plans with."""
-        ...
 
     def probabilities(self, level: str, states: States, values: Values, allowed: Bools) -> Array:
         """Return each particle's distribution over the actions, `[S', n, A]`; 0 where `allowed` `[n, A]` is false.
@@ -49,7 +46,6 @@ class Choice(Protocol):
         states: what the n decisions look at. values: planned values `[S, n, A]` under theta, larger is better; called only if
         needed. Every row of `allowed` has an action.
         """
-        ...
 
 
 class Rule(Protocol):
@@ -58,7 +54,6 @@ class Rule(Protocol):
     @property
     def particles(self) -> int:
         """Return how many draws of the belief take turns in acting, one per episode; 0 if the rule acts under none."""
-        ...
 
     def prepare(
         self, belief: Belief, rng: Generator, episode: int, scope: Iterable[str] | None = None, theta: Theta | None = None
@@ -68,7 +63,6 @@ class Rule(Protocol):
         scope: the levels under control, all without one. theta: draws shared with the rules of other levels; a rule with
         particles plays these, however many, instead of drawing its own.
         """
-        ...
 
 
 class OneParticle:
@@ -120,3 +114,14 @@ def best_actions(values: Array) -> Array:
 def mask_closed(values: Array, allowed: Bools) -> Array:
     """Return values `[..., n, A]` with -inf at actions that are not allowed."""
     return np.where(allowed, values, -np.inf)
+
+
+def check_known(values: Array, level: str, what: str) -> Array:
+    """Return values `[S, n, A]`; raise PolicyError, naming the first row, if some are not finite."""
+    unknown = ~np.isfinite(values).all(axis=(0, 2))
+    if unknown.any():
+        raise PolicyError(
+            f"level '{level}', row {int(np.argmax(unknown))}: {what} is not finite ({int(unknown.sum())} such rows); a context "
+            "is missing or far too large, so set these rows aside or fill them in"
+        )
+    return values

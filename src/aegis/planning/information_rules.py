@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from aegis.errors import ModelError, PolicyError, finite_number, whole_number
 from aegis.mechanisms import Belief, Theta
-from aegis.planning.base import EachDraw, OneParticle, Values, best_actions, mask_closed
+from aegis.planning.base import EachDraw, OneParticle, Values, best_actions, check_known, mask_closed
 from aegis.planning.integration import Integration
 from aegis.planning.states import States, flatten_particles
 from aegis.policies import one_hot
@@ -58,14 +58,7 @@ class Information:
             wide = states.part(start, start + rows).each_action(problem, level)
             gains = self._results(wide) if child is None else self._contexts(level, child, wide, ahead)
             parts.append(gains.reshape(len(gains), -1, actions))
-        scores = np.concatenate(parts, axis=1)
-        unknown = ~np.isfinite(scores).all(axis=(0, 2))
-        if unknown.any():
-            raise PolicyError(
-                f"level '{level}', row {int(np.argmax(unknown))}: what an action would tell is not finite ({int(unknown.sum())} "
-                "such rows); a context is missing or far too large, so set these rows aside or fill them in"
-            )
-        return scores
+        return check_known(np.concatenate(parts, axis=1), level, "what an action would tell")
 
     def _ahead(self, child: Level) -> Theta:
         """Return the predictors of those contexts of `child` that are parents of others there: what is averaged over."""

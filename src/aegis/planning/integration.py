@@ -163,11 +163,9 @@ def _antithetic(rng: np.random.Generator, count: int, dimensions: int) -> Array:
 # them keep planning quick; on the plant eight nodes choose what thirty-two do, at a fiftieth of the cost.
 FINE = Integration(nodes=32, samples=256)
 
-# How problems with more levels than MOST_FINE are integrated.
-COARSE = Integration(nodes=8, samples=64)
+COARSE = Integration(nodes=8, samples=64)  # of problems with more levels than MOST_FINE
 
-# The largest number of levels that is integrated finely.
-MOST_FINE = 2
+MOST_FINE = 2  # the largest number of levels that is integrated finely
 
 
 def default_integration(problem: Problem) -> Integration:

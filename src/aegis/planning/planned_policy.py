@@ -5,15 +5,15 @@ A commit shape fixes when each level's action is chosen, and on what.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from aegis.errors import PolicyError, SettingError, check_choice
 from aegis.mechanisms import MECHANISM_CLASSES, Belief, Packed, Theta, pack_value, unpack_value
-from aegis.planning.base import Choice, Rule
+from aegis.planning.base import Choice, Rule, check_known
 from aegis.planning.composite_rules import ByLevelChoice, MixChoice
 from aegis.planning.information_rules import DOptimalChoice, IdsChoice, Information, TopKChoice
 from aegis.planning.integration import Integration, default_integration
@@ -71,20 +71,6 @@ PLANNING_CLASSES: dict[str, type] = MECHANISM_CLASSES | {
         ThompsonChoice, TopKChoice,
     )
 }  # fmt: skip
-
-
-def plan_state(kind: str, parts: Mapping[str, Any]) -> State:
-    """Return the state of a planned policy made of `parts`; policies among them become members."""
-    packed = pack_value(parts, PLANNING_CLASSES)
-    return State(kind=kind, settings={"plan": packed.tree}, arrays=packed.arrays, members=packed.members)
-
-
-def plan_parts(state: State, problem: Problem) -> dict[str, Any]:
-    """Return the parts that `plan_state` stored."""
-    parts = unpack_value(Packed(state.setting("plan"), dict(state.arrays), dict(state.members)), PLANNING_CLASSES, problem)
-    if not isinstance(parts, dict):
-        raise PolicyError(f"policy of kind '{state.kind}': its parts are missing; restore the folder or learn it again")
-    return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +151,18 @@ class Planned:
 
     def state(self) -> State:
         """Return everything but the problem, as plain data and arrays."""
-        return plan_state(self.kind, {part.name: getattr(self, part.name) for part in fields(self) if part.name != "problem"})
+        parts = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "problem"}
+        packed = pack_value(parts, PLANNING_CLASSES)
+        return State(kind=self.kind, settings={"plan": packed.tree}, arrays=packed.arrays, members=packed.members)
 
     @classmethod
     def restore(cls, state: State, problem: Problem) -> Planned:
         """Build the policy from its state."""
-        return cls(problem, **plan_parts(state, problem))
+        packed = Packed(state.setting("plan"), dict(state.arrays), dict(state.members))
+        parts = unpack_value(packed, PLANNING_CLASSES, problem)
+        if not isinstance(parts, dict):
+            raise PolicyError(f"policy of kind '{cls.kind}': its parts are missing; restore the folder or learn it again")
+        return cls(problem, **parts)
 
     def states(self, level: str, observed: States) -> States:
         """Return what the decisions at `level` look at, given what was observed at them."""
@@ -178,14 +170,7 @@ class Planned:
 
     def known_values(self, level: str, states: States, block: int = BLOCK) -> Array:
         """Return the planned values of every action, `[S, n, A]`; raise PolicyError if some are not finite."""
-        values = self._values(level, states, block)
-        unknown = ~np.isfinite(values).all(axis=(0, 2))
-        if unknown.any():
-            raise PolicyError(
-                f"level '{level}', row {int(np.argmax(unknown))}: the planned value is not finite ({int(unknown.sum())} such "
-                "rows); a context is missing or far too large, so set these rows aside or fill them in"
-            )
-        return values
+        return check_known(self._values(level, states, block), level, "the planned value")
 
     def unfolds(self, level: str) -> int:
         """Return how many hypothetical innermost decisions one decision at `level` is planned through."""

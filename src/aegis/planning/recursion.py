@@ -12,19 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.errors import SettingError
-from aegis.mechanisms import (
-    MechanismDraw,
-    RegressionDraw,
-    StackedDraw,
-    Theta,
-    availability_name,
-    expected_best,
-    predict_open_actions,
-    predict_open_probabilities,
-)
+from aegis.mechanisms import MechanismDraw, RegressionDraw, StackedDraw, Theta, availability_name
 from aegis.planning.integration import Integration, Method
 from aegis.planning.states import States, legacy_probabilities
-from aegis.problem import Array, Policy, Problem, Scope
+from aegis.problem import Array, Bools, Policy, Problem, Rows, Scope
 
 # Hypothetical innermost decisions, times particles, that are held at once: with many levels or actions one state alone unfolds
 # into more. Runs in lockstep are planned together up to 2^18 of them, a run alone beyond, so that both are cut alike.
@@ -157,6 +148,35 @@ class Recursion:
                 return False
             child = self.problem.child(child.name)
         return True
+
+
+CLOSED_THRESHOLD = 0.5
+
+
+def predict_open_actions(function: MechanismDraw, rows: Rows, count: int) -> Bools:
+    """Return which actions a drawn belief expects to be open, `[S, n, A]`; where it expects none, the likeliest one."""
+    closed = function.mean(rows, count)
+    return (closed < CLOSED_THRESHOLD) | (closed == closed.min(axis=-1, keepdims=True))
+
+
+def predict_open_probabilities(function: MechanismDraw, rows: Rows, count: int) -> Array:
+    """Return the probability under a drawn belief that each action will be open, `[S, n, A]`; one of them above 0."""
+    chances = 1.0 - np.clip(function.mean(rows, count), 0.0, 1.0)
+    none = chances.max(axis=-1, keepdims=True) <= 0
+    return np.where(none, 1.0, chances)
+
+
+def expected_best(values: Array, chances: Array) -> Array:
+    """Return E[best open action] `[S, n]` for values `[S, n, A]` when actions open independently, given that one is open.
+
+    Sorted from the best down, action k is the one taken if it is open and all better ones are closed.
+    """
+    order = np.argsort(-values, axis=-1, kind="stable")
+    ranked = np.take_along_axis(np.broadcast_to(chances, values.shape), order, axis=-1)
+    all_better_closed = np.cumprod(1.0 - ranked, axis=-1)
+    reach = np.concatenate([np.ones((*values.shape[:-1], 1)), all_better_closed[..., :-1]], axis=-1) * ranked
+    total = np.sum(reach * np.take_along_axis(values, order, axis=-1), axis=-1)
+    return total / reach.sum(axis=-1)
 
 
 BLOCK = 2**25  # features of hypothetical decisions, times particles, that are held in memory at once

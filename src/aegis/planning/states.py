@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.policies import Hybrid, Legacy, Uniform, path_full
-from aegis.problem import AnyArray, Array, Batch, Level, Policy, Problem, Rows, Scope, augmented_context, hypothetical_batch
+from aegis.problem import AnyArray, Array, Batch, Policy, Problem, Rows, Scope, augmented_context, hypothetical_batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ def legacy_probabilities(
     Of a legacy that is itself a mixture, only its own actions, those at levels outside `scope`, tell which particle it is
     playing. available: mask `[1 or S, n, A]`, or None if all actions are.
     """
-    known = {name: states.rows[name] for spec in _outside(problem, level) for name in [v.name for v in spec.context]}
+    outside = (*problem.above(level), problem.level(level))
+    known = {variable.name: states.rows[variable.name] for spec in outside for variable in spec.context}
     chosen = {spec.name: states.index[spec.name] for spec in problem.above(level)}
     masks = () if available is None else (available,)
     particles = max([values.shape[0] for values in (*known.values(), *chosen.values(), *masks)], default=1)
@@ -85,10 +86,6 @@ def legacy_probabilities(
         uniform = Legacy(problem, {name: Uniform() for name in problem.names})  # says nothing about the legacy's particle
         legacy = Hybrid(problem=problem, scope=scope, new=uniform, legacy=legacy)
     return path_full(legacy, level, batch).reshape(particles, states.count, problem.level(level).actions.count)
-
-
-def _outside(problem: Problem, level: str) -> tuple[Level, ...]:
-    return (*problem.above(level), problem.level(level))
 
 
 def flatten_particles(values: AnyArray, particles: int) -> AnyArray:

@@ -2,39 +2,48 @@
 
 from aegis.policies.base import (
     LevelRule,
-    SingleParticle,
     bad_distribution,
+    draw_numbers,
     linear_predictor,
     one_hot,
     open_actions,
+    probability_taken,
     problem_of,
+    refuse_undecided,
     require_storable,
     storable_members,
     table_of,
     uniform_over,
+    without_atoms,
 )
 from aegis.policies.callables import Function, load_callable
-from aegis.policies.composites import Capped, Floored, Hybrid, capped_probabilities, check_cap
-from aegis.policies.contrast import (
-    LevelContrast,
-    LookupCell,
-    PolicyDifference,
-    contrast_policies,
-    level_probabilities,
-    lookup_table,
-)
-from aegis.policies.legacy import Legacy, Logged
-from aegis.policies.linear_rules import Gaussian, Natural, Nearest
-from aegis.policies.mixture import (
+from aegis.policies.composites import (
+    Capped,
+    Floored,
+    Hybrid,
     Mixture,
+    capped_probabilities,
+    check_cap,
     path_full,
     path_posterior,
     path_taken,
     sequential_full,
-    sequential_posterior,
     sequential_taken,
     sums_before,
 )
+from aegis.policies.contrast import LevelContrast, contrast_policies, lookup_table
+from aegis.policies.legacy import (
+    INCUMBENT_ROUND_OFF,
+    Legacy,
+    Logged,
+    StatedIncumbent,
+    incumbent_misfit,
+    known_incumbent,
+    stated_levels,
+    with_incumbent,
+    without_exploration,
+)
+from aegis.policies.linear_rules import Gaussian, Natural, Nearest
 from aegis.policies.policy_folder import (
     POLICIES,
     load_record,
@@ -45,23 +54,11 @@ from aegis.policies.policy_folder import (
     read_stored,
     save_policy,
 )
-from aegis.policies.rules import LEVEL_RULES, Constant, Epsilon, Shares, Sign, Softmax, Uniform, rule_from_description
-from aegis.policies.smoothing import draw_numbers, probability_taken, refuse_undecided, without_atoms
-from aegis.policies.stated_incumbent import (
-    INCUMBENT_ROUND_OFF,
-    StatedIncumbent,
-    exploration_rate,
-    incumbent_misfit,
-    known_incumbent,
-    stated_levels,
-    with_incumbent,
-    without_exploration,
-)
+from aegis.policies.rules import Constant, Epsilon, Shares, Sign, Softmax, Uniform
 from aegis.policies.target_columns import FullColumns, TargetColumns, policy_columns
 
 __all__ = [
     "INCUMBENT_ROUND_OFF",
-    "LEVEL_RULES",
     "POLICIES",
     "Capped",
     "Constant",
@@ -75,14 +72,11 @@ __all__ = [
     "LevelContrast",
     "LevelRule",
     "Logged",
-    "LookupCell",
     "Mixture",
     "Natural",
     "Nearest",
-    "PolicyDifference",
     "Shares",
     "Sign",
-    "SingleParticle",
     "Softmax",
     "StatedIncumbent",
     "TargetColumns",
@@ -92,10 +86,8 @@ __all__ = [
     "check_cap",
     "contrast_policies",
     "draw_numbers",
-    "exploration_rate",
     "incumbent_misfit",
     "known_incumbent",
-    "level_probabilities",
     "linear_predictor",
     "load_callable",
     "load_record",
@@ -115,10 +107,8 @@ __all__ = [
     "read_stored",
     "refuse_undecided",
     "require_storable",
-    "rule_from_description",
     "save_policy",
     "sequential_full",
-    "sequential_posterior",
     "sequential_taken",
     "stated_levels",
     "storable_members",

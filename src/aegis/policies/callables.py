@@ -10,8 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from aegis.errors import AegisError, PolicyError
-from aegis.policies.base import bad_distribution, open_actions, set_fields, storable_members, table_of
-from aegis.policies.smoothing import draw_from_points, draw_numbers, exact_actions, number_in_window, probability_taken
+from aegis.policies.base import (
+    bad_distribution,
+    draw_from_points,
+    draw_numbers,
+    exact_actions,
+    number_in_window,
+    open_actions,
+    probability_taken,
+    set_fields,
+    storable_members,
+    table_of,
+)
 from aegis.problem import Array, Batch, Bools, Level, Policy, Problem, Rows, Scope, State, augmented_context, window_density
 
 UserFunction = Callable[[Level, Rows], Any]
@@ -177,18 +187,13 @@ def load_callable(name: str) -> UserFunction:
 def callable_name(function: UserFunction) -> str:
     """Return the "module:object" under which a callable is found again; PolicyError with the reason if there is none."""
     module, path = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
-    advice = "define it at the top of a module that can be imported and give it as 'module:object'"
-    if not module or not path:
-        raise PolicyError(f"{function!r} has no name by which it could be found again; {advice}")
-    if "<lambda>" in path:
-        raise PolicyError(f"a lambda cannot be stored: a policy folder holds names, never code; {advice}")
-    if "<locals>" in path:
-        raise PolicyError(f"'{path}' is defined inside another function and cannot be stored by name; {advice}")
-    if module == "__main__":
-        raise PolicyError(f"'{path}' is defined in the script that is running, which has another name elsewhere; {advice}")
     name = f"{module}:{path}"
-    if load_callable(name) is not function:
-        raise PolicyError(f"'{name}' leads to another object than the one given; {advice}")
+    findable = module and path and module != "__main__" and "<" not in path  # as in <lambda> and <locals>
+    if not findable or load_callable(name) is not function:
+        raise PolicyError(
+            f"{path or repr(function)} cannot be stored: a policy folder holds names, never code, and it is not found again by "
+            "its name; define it at the top of a module that can be imported and give it as 'module:object'"
+        )
     return name
 
 

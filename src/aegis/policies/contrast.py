@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aegis.errors import SettingError, check_choice, did_you_mean
-from aegis.policies.base import table_of
-from aegis.policies.smoothing import probability_taken
-from aegis.policies.stated_incumbent import StatedIncumbent
+from aegis.errors import check_choice
+from aegis.policies.base import probability_taken, table_of
+from aegis.policies.legacy import StatedIncumbent
 from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Policy, Problem, Variable, augmented_context
 
 MOST_VALUES = 12  # of a numeric action: with more, its values are cut into bins like a context
@@ -37,18 +36,12 @@ def bin_variables(
     Numbers are cut at quantiles of the batch, categories and numeric actions of few values are kept; a vector gives one entry
     for each coordinate. Raises SettingError for a variable that is not known when the level decides.
     """
-    if bins < 1:
-        raise SettingError(f"there is at least one bin, found {bins}")
     known = problem.visible(level)
     wanted = tuple(variable.name for variable in problem.level(level).context) if names is None else names
     rows = augmented_context(problem, batch, level)
     binned: list[BinnedVariable] = []
     for name in wanted:
-        if name not in known:
-            listed = ", ".join(known) or "nothing"
-            raise SettingError(
-                f"level '{level}' does not look at '{name}'{did_you_mean(name, known)}; known when it decides: {listed}"
-            )
+        check_choice(name, known, f"variable that level '{level}' looks at")
         binned += _variable(known[name], rows[name], bins)
     return binned
 

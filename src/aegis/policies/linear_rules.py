@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from aegis.errors import PolicyError, SettingError, check_choice, finite_number
+from aegis.errors import PolicyError, check_choice, finite_number
 from aegis.policies.base import (
     DescribedRule,
     level_label,
@@ -69,7 +69,6 @@ class Natural(LinearRule):
         """Return `[n, A]`."""
         if self.sd == 0:
             return Nearest(self.weights, self.intercept).probabilities(level, rows, count, available)
-        need_numbers(level, "natural")
         values, mean = level.actions.numbers, self.target(level, rows, count)
         order = np.argsort(values)
         chances = np.empty((count, values.size))
@@ -132,9 +131,7 @@ class Gaussian(LinearRule):
 
     def __post_init__(self) -> None:
         LinearRule.__post_init__(self)
-        set_fields(self, sd=finite_number("gaussian: 'sd'", self.sd, 0.0))
-        if self.sd == 0:
-            raise SettingError("gaussian: 'sd' is above 0: without noise there is no density; use the rule 'nearest'")
+        set_fields(self, sd=finite_number("gaussian: 'sd' (without noise there is no density)", self.sd, above=0.0))
         check_choice(self.ends, ENDS, "'ends' of the rule 'gaussian'")
 
     def probabilities(self, level: Level, rows: Rows, count: int, available: Bools | None = None) -> Array:
@@ -193,6 +190,5 @@ class Nearest(LinearRule):
 
     def probabilities(self, level: Level, rows: Rows, count: int, available: Bools | None = None) -> Array:
         """Return `[n, A]`."""
-        need_numbers(level, "nearest")
         mask = open_actions(available, count, level.actions.count, level_label(level))
         return one_hot(nearest_action(level.actions.numbers, self.target(level, rows, count), mask), level.actions.count)

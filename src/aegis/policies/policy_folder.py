@@ -22,10 +22,8 @@ from aegis.errors import PolicyError, did_you_mean
 from aegis.files import atomic_write, json_digest, write_text
 from aegis.policies.base import problem_of, require_storable
 from aegis.policies.callables import Function
-from aegis.policies.composites import Capped, Floored, Hybrid
-from aegis.policies.legacy import Legacy, Logged
-from aegis.policies.mixture import Mixture
-from aegis.policies.stated_incumbent import StatedIncumbent
+from aegis.policies.composites import Capped, Floored, Hybrid, Mixture
+from aegis.policies.legacy import Legacy, Logged, StatedIncumbent
 from aegis.policies.target_columns import FullColumns, TargetColumns
 from aegis.problem import AnyArray, Policy, Problem, State, Storable, dump_problem
 
@@ -48,8 +46,7 @@ POLICY_FILE = "policy.json"
 
 def policy_digest(policy: Policy | Storable) -> str:
     """Return a digest of everything that decides what a policy does: problem, kind, settings, array bytes, members."""
-    tree, arrays, problem = _take_apart(policy)
-    return _digest(tree, arrays, problem)
+    return _digest(*_take_apart(policy))
 
 
 def save_policy(policy: Policy | Storable, folder: str | Path, record: Mapping[str, Any] | None = None) -> None:
@@ -72,11 +69,21 @@ def save_policy(policy: Policy | Storable, folder: str | Path, record: Mapping[s
         If the folder cannot be written.
     """
     place = Path(folder)
-    text, name, arrays = _file_contents(policy, record)
+    tree, arrays, problem = _take_apart(policy)
+    name = f"arrays-{_array_digest(arrays)[:16]}.npz" if arrays else None
+    content = {
+        "format": POLICY_FORMAT,
+        "problem": problem,
+        "digest": _digest(tree, arrays, problem),
+        "arrays": name,
+        "policy": tree,
+        "record": record or {},
+    }
+    plain = _plain(content)
     if name is not None:
         with atomic_write(place / name) as aside, aside.open("wb") as file:
-            np.savez(file, **arrays)
-    write_text(place / POLICY_FILE, text)
+            np.savez(file, **dict[str, Any](arrays))
+    write_text(place / POLICY_FILE, json.dumps({**plain, "seal": json_digest(plain)}, indent=1))
     for stale in place.glob("arrays-*.npz"):  # the arrays of a policy that was replaced
         if stale.name != name:
             with contextlib.suppress(OSError):
@@ -85,14 +92,11 @@ def save_policy(policy: Policy | Storable, folder: str | Path, record: Mapping[s
 
 def policy_to_bytes(policy: Policy | Storable) -> bytes:
     """Return what `save_policy` would write as one piece, to be kept in a database."""
-    text, name, arrays = _file_contents(policy, None)
     held = io.BytesIO()
-    with zipfile.ZipFile(held, "w") as bundle:
-        bundle.writestr(POLICY_FILE, text)
-        if name is not None:
-            values = io.BytesIO()
-            np.savez(values, **arrays)
-            bundle.writestr(name, values.getvalue())
+    with tempfile.TemporaryDirectory(prefix="aegis-policy-") as folder, zipfile.ZipFile(held, "w") as bundle:
+        save_policy(policy, folder)
+        for file in sorted(Path(folder).iterdir()):
+            bundle.write(file, file.name)
     return held.getvalue()
 
 
@@ -136,23 +140,6 @@ def read_stored(folder: str | Path, problem: Problem, kinds: Mapping[str, type[S
 def load_record(folder: str | Path) -> dict[str, Any]:
     """Return the record that was stored with a policy."""
     return dict(_read(Path(folder))["record"])
-
-
-def _file_contents(policy: Policy | Storable, record: Mapping[str, Any] | None) -> tuple[str, str | None, dict[str, Any]]:
-    """Return the text of `policy.json`, the name of the file of arrays (None without any), and the arrays."""
-    tree, arrays, problem = _take_apart(policy)
-    digest = _digest(tree, arrays, problem)
-    name = f"arrays-{_array_digest(arrays)[:16]}.npz" if arrays else None
-    content = {
-        "format": POLICY_FORMAT,
-        "problem": problem,
-        "digest": digest,
-        "arrays": name,
-        "policy": tree,
-        "record": record or {},
-    }
-    plain = _plain(content)
-    return json.dumps({**plain, "seal": json_digest(plain)}, indent=1), name, dict(arrays)
 
 
 def _take_apart(policy: object) -> tuple[dict[str, Any], dict[str, AnyArray], str]:
@@ -231,7 +218,7 @@ def _read(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise PolicyError(f"{path} is not a policy file: {error}") from error
     version = content.get("format") if isinstance(content, dict) else None
-    if isinstance(version, bool) or not isinstance(version, int):
+    if not isinstance(version, int):
         raise PolicyError(f"{path} is not a policy file: it has no format version")
     if version > POLICY_FORMAT:
         raise PolicyError(

@@ -16,6 +16,7 @@ from aegis.errors import PolicyError, SettingError, check_choice, did_you_mean, 
 from aegis.policies.base import (
     DescribedRule,
     LevelRule,
+    density_of,
     known_variable,
     level_label,
     nearest_action,
@@ -23,12 +24,12 @@ from aegis.policies.base import (
     need_real,
     one_hot,
     open_actions,
+    quantile_of,
     real_variable,
     set_fields,
     uniform_over,
 )
 from aegis.policies.linear_rules import Gaussian, Natural, Nearest
-from aegis.policies.smoothing import density_of, quantile_of
 from aegis.problem import SUM_TOLERANCE, Array, Bools, Level, Rows, Value, Variable, is_atom
 
 
@@ -45,7 +46,6 @@ class Sign(DescribedRule):
 
     def probabilities(self, level: Level, rows: Rows, count: int, available: Bools | None = None) -> Array:
         """Return `[n, A]`."""
-        need_numbers(level, "sign")
         values = real_variable(rows, self.variable, level_label(level))
         target = np.where(values >= 0, self.size, -self.size)
         mask = open_actions(available, count, level.actions.count, level_label(level))
@@ -190,7 +190,6 @@ class Shares(DescribedRule):
 
     def probabilities(self, level: Level, rows: Rows, count: int, available: Bools | None = None) -> Array:
         """Return `[n, A]`."""
-        self._fits(level)
         mask = open_actions(available, count, level.actions.count, level_label(level))
         shares, codes = np.asarray(self.shares), np.zeros(count, dtype=np.int64)
         if self.variable is not None:
@@ -205,24 +204,20 @@ class Shares(DescribedRule):
 
     def check(self, level: Level, known: Mapping[str, Variable]) -> None:
         """Needs one share per action, and a category among what is known with one row for each of its values."""
-        self._fits(level)
-        if self.variable is None:
-            return
-        variable = known.get(self.variable)
-        if variable is None or variable.kind != "categorical":
-            what = "not known when it decides" if variable is None else variable.kind
-            raise PolicyError(f"{level_label(level)}: shares go by a category, but '{self.variable}' is {what}")
-        if len(variable.values) != len(self.shares):
-            count = len(variable.values)
-            raise PolicyError(
-                f"{level_label(level)}: '{self.variable}' has {count} values, and shares have {len(self.shares)} rows"
-            )
-
-    def _fits(self, level: Level) -> None:
         if len(self.shares[0]) != level.actions.count:
             raise PolicyError(
                 f"{level_label(level)}: a row of shares has one number per action, {level.actions.count}; found "
                 f"{len(self.shares[0])}"
+            )
+        if self.variable is None:
+            return
+        variable = known_variable(known, self.variable, level_label(level))
+        if variable.kind != "categorical":
+            raise PolicyError(f"{level_label(level)}: shares go by a category, but '{self.variable}' is {variable.kind}")
+        if len(variable.values) != len(self.shares):
+            count = len(variable.values)
+            raise PolicyError(
+                f"{level_label(level)}: '{self.variable}' has {count} values, and shares have {len(self.shares)} rows"
             )
 
 
@@ -259,7 +254,6 @@ class Softmax(DescribedRule):
 
     def probabilities(self, level: Level, rows: Rows, count: int, available: Bools | None = None) -> Array:
         """Return `[n, A]`."""
-        self._fits(level)
         mask = open_actions(available, count, level.actions.count, level_label(level))
         score = np.tile(np.asarray(self.intercepts), (count, 1))
         with np.errstate(over="ignore", invalid="ignore"):  # checked right below
@@ -274,16 +268,13 @@ class Softmax(DescribedRule):
 
     def check(self, level: Level, known: Mapping[str, Variable]) -> None:
         """Needs one intercept per action and real variables."""
-        self._fits(level)
-        for name in self.slopes:
-            need_real(name, known, level_label(level))
-
-    def _fits(self, level: Level) -> None:
         if len(self.intercepts) != level.actions.count:
             raise PolicyError(
                 f"{level_label(level)}: softmax needs one intercept per action, {level.actions.count}; found "
                 f"{len(self.intercepts)}"
             )
+        for name in self.slopes:
+            need_real(name, known, level_label(level))
 
 
 def _numbers(values: Sequence[float], what: str) -> tuple[float, ...]:

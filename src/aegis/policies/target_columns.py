@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from aegis.errors import PolicyError, did_you_mean
-from aegis.policies.base import SingleParticle, open_actions, set_fields, table_of
-from aegis.policies.smoothing import probability_taken, refuse_undecided
+from aegis.policies.base import SingleParticle, open_actions, probability_taken, refuse_undecided, set_fields, table_of
 from aegis.problem import SUM_TOLERANCE, Actions, AnyArray, Array, Batch, Problem, State, Storable, is_atom
 
 
@@ -94,31 +94,17 @@ def order_by_name(actions: Actions, columns: Sequence[str]) -> tuple[str, ...] |
 
     Columns that are numbered from 0 or 1, as they stand, may be so by their places: they are left as they are.
     """
-    labels = [f"{value:g}" if isinstance(value, float) else str(value) for value in actions.values]
-    places = {label.casefold(): place for place, label in enumerate(labels)}
-    for parts in (_ends, _beginnings):
-        # The longest part counts: of two actions `b` and `a b` a column `q a b` means the second.
-        meant = [next((places[part] for part in parts(column.casefold()) if part in places), -1) for column in columns]
-        if sorted(meant) == list(range(len(labels))):
+    labels = [(f"{value:g}" if isinstance(value, float) else str(value)).casefold() for value in actions.values]
+    for pattern in (r"(?<![^\W_]){}$", r"^{}(?![^\W_])"):  # whole words at the end, or at the beginning
+        meant: dict[str, str] = {}
+        for column in columns:
+            fits = [label for label in labels if re.search(pattern.format(re.escape(label)), column.casefold())]
+            # The longest counts: of two actions `b` and `a b` a column `q a b` means the second.
+            meant[max(fits, key=len, default="")] = column
+        if sorted(meant) == sorted(labels):
             numbered = [[str(first + place) for place in range(len(labels))] for first in (0, 1)]
-            if [labels[place] for place in meant] in numbered:
-                return None
-            return tuple(columns[meant.index(place)] for place in range(len(labels)))
+            return None if list(meant) in numbered else tuple(meant[label] for label in labels)
     return None
-
-
-def _ends(name: str) -> Iterator[str]:
-    """Yield the ends of a name that begin where a word does, the longest first."""
-    for place in range(len(name)):
-        if place == 0 or not name[place - 1].isalnum():
-            yield name[place:]
-
-
-def _beginnings(name: str) -> Iterator[str]:
-    """Yield the beginnings of a name that end where a word does, the longest first."""
-    for place in range(len(name), 0, -1):
-        if place == len(name) or not name[place].isalnum():
-            yield name[:place]
 
 
 def _check_columns(problem: Problem, kind: str, columns: Mapping[str, Sequence[str]]) -> None:

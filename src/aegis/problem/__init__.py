@@ -3,8 +3,13 @@
 from aegis.problem.batch import (
     Batch,
     LevelTable,
+    Plant,
+    Policy,
+    RewardModel,
     RowOrigins,
     Rows,
+    State,
+    Storable,
     augmented_context,
     concat,
     hypothetical_batch,
@@ -19,9 +24,7 @@ from aegis.problem.fingerprints import (
     mix_bits,
     row_hashes,
 )
-from aegis.problem.graph import Graph, ancestors, backdoor_admissible, d_separated
-from aegis.problem.incumbent import Incumbent
-from aegis.problem.level import Level, Propensity
+from aegis.problem.level import Incumbent, Level, Propensity
 from aegis.problem.means import (
     SiblingGroups,
     exact_sum,
@@ -34,10 +37,8 @@ from aegis.problem.means import (
     sibling_positions,
     subtree_means,
 )
-from aegis.problem.problem import Backdoor, Problem, Scope
+from aegis.problem.problem import Problem, Scope
 from aegis.problem.problem_file import DRAFT_HEADER, dump_problem, load_problem, parse_problem, save_problem
-from aegis.problem.protocols import Plant, Policy, RewardModel, State, Storable
-from aegis.problem.reward import Guard, Reward
 from aegis.problem.strict_yaml import explain_validation_error, read_yaml, write_yaml
 from aegis.problem.variables import (
     SUM_TOLERANCE,
@@ -45,10 +46,11 @@ from aegis.problem.variables import (
     AnyArray,
     Array,
     Bools,
+    Guard,
     Ints,
+    Reward,
     Value,
     Variable,
-    cell_edges,
     check_resolution,
     is_atom,
     nearest_points,
@@ -62,11 +64,9 @@ __all__ = [
     "Actions",
     "AnyArray",
     "Array",
-    "Backdoor",
     "Batch",
     "Bools",
     "EpisodeFingerprints",
-    "Graph",
     "Guard",
     "Hashes",
     "Incumbent",
@@ -87,14 +87,10 @@ __all__ = [
     "Storable",
     "Value",
     "Variable",
-    "ancestors",
     "augmented_context",
-    "backdoor_admissible",
-    "cell_edges",
     "check_resolution",
     "concat",
     "content_digest",
-    "d_separated",
     "decision_hashes",
     "dump_problem",
     "episode_hashes",

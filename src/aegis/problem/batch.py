@@ -1,16 +1,19 @@
-"""Batches: whole episodes as arrays, one table per level, with the file and row that each row came from."""
+"""Batches, and the protocols of what acts on them.
+
+A batch holds whole episodes as arrays, one table per level, with the file and row that each row came from. A Policy gives
+probabilities of its decisions, a RewardModel predicts their rewards, a Plant produces batches.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from aegis.errors import ProblemError, did_you_mean
-from aegis.problem.level import Level
+from aegis.errors import PolicyError, ProblemError, did_you_mean
 from aegis.problem.means import nested_means, plain_means
 from aegis.problem.problem import Problem
 from aegis.problem.variables import AnyArray, Array, Bools, Ints, nearest_points
@@ -105,21 +108,15 @@ class LevelTable:
 
     def hidden(self) -> LevelTable:
         """Return the table with its contexts alone, as it was before the decisions."""
-        value = None if self.value is None else _unknown(self)
-        return replace(self, action=_hidden(self), mu_taken=_unknown(self), value=value)
+        # Broadcast: takes no memory, and cannot be written to.
+        unknown = np.broadcast_to(np.float64(np.nan), len(self))
+        value = None if self.value is None else unknown
+        return replace(self, action=np.broadcast_to(np.int32(-1), len(self)), mu_taken=unknown, value=value)
 
 
 def _pick_rows(table: LevelTable | Batch, names: Iterable[str], rows: AnyArray) -> dict[str, Any]:
     """Return some rows of the named arrays, None where a table does not have one."""
     return {name: None if (values := getattr(table, name)) is None else values[rows] for name in names}
-
-
-def _hidden(table: LevelTable) -> Ints:
-    return np.broadcast_to(np.int32(-1), len(table))  # takes no memory, and cannot be written to
-
-
-def _unknown(table: LevelTable) -> Array:
-    return np.broadcast_to(np.float64(np.nan), len(table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +173,7 @@ class Batch:
         levels = {name: self.levels[name] for name in names[:place]}
         levels[level] = own if taken else own.hidden()
         if self.extra:
-            for name in names[place + 1 :]:
-                table = self.levels[name]
-                levels[name] = LevelTable(parent=table.parent, context={}, action=_hidden(table), mu_taken=_unknown(table))
+            levels |= {name: LevelTable.undecided(self.levels[name].parent, {}) for name in names[place + 1 :]}
         places = self.places if self.extra or place == len(names) - 1 else None
         return Batch(self.episode, levels, cluster=self.cluster, time=self.time, extra=self.extra, places=places)
 
@@ -230,12 +225,17 @@ class Batch:
 
     def episode_sums(self, values: Array) -> Array:
         """Return sums `[E]` of values `[n]` at the innermost level."""
-        innermost = list(self.levels)[-1]
-        return np.bincount(self.episode_of(innermost), weights=values, minlength=len(self)).astype(np.float64)
+        owner = self.episode_of(list(self.levels)[-1])
+        return np.bincount(owner, weights=values, minlength=len(self)).astype(np.float64)
 
     def take_episodes(self, episodes: npt.ArrayLike) -> Batch:
         """Return the batch restricted to the episode rows given, in that order, or to those where a mask `[E]` is true."""
-        chosen = self._episode_rows(np.asarray(episodes))
+        wanted = np.asarray(episodes)
+        if wanted.dtype == np.bool_ and wanted.shape != (len(self),):
+            raise ProblemError(f"a mask of episodes has shape {(len(self),)}, found {wanted.shape}")
+        chosen: AnyArray = np.flatnonzero(wanted) if wanted.dtype == np.bool_ else wanted.astype(np.int64)
+        if chosen.size and not 0 <= chosen.min() <= chosen.max() < len(self):
+            raise ProblemError(f"episode rows run from 0 to {len(self) - 1}, found {chosen.min()} to {chosen.max()}")
         levels: dict[str, LevelTable] = {}
         rows: AnyArray = chosen
         for name, table in self.levels.items():
@@ -263,18 +263,6 @@ class Batch:
         value = self.episode[self.episode_of(list(self.levels)[-1])[row]]
         name = ", ".join(map(str, value)) if self.episode.dtype.names else str(value)
         return f"row {row} of the batch (episode {name})"
-
-    def _episode_rows(self, episodes: AnyArray) -> AnyArray:
-        if episodes.dtype == np.bool_:
-            if episodes.shape != (len(self),):
-                raise ProblemError(f"a mask of episodes has shape {(len(self),)}, found {episodes.shape}")
-            return np.flatnonzero(episodes)
-        if episodes.ndim != 1 or (episodes.size and not np.issubdtype(episodes.dtype, np.integer)):
-            raise ProblemError(f"episodes are given as rows `[m]` or as a mask, found {episodes.dtype}{list(episodes.shape)}")
-        rows = episodes.astype(np.int64)
-        if rows.size and (rows.min() < 0 or rows.max() >= len(self)):
-            raise ProblemError(f"episode rows run from 0 to {len(self) - 1}, found {rows.min()} to {rows.max()}")
-        return rows
 
 
 def augmented_context(problem: Problem, batch: Batch, level: str, with_action: bool = False) -> Rows:
@@ -307,28 +295,20 @@ def hypothetical_batch(
     """Return a batch of `count` hypothetical decisions at `level`, each in an episode of its own, as a question to a policy.
 
     rows: contexts by variable name, `[n]` or `[n, d]`, for `level` and all levels above. action_index: `[n]` by level name
-    for the levels above, of an interval also the exact numbers. The inverse of `augmented` up to the shape of the tree.
+    for the levels above, of an interval also the exact numbers. The inverse of `augmented_context` up to the shape of the tree.
     """
-    masks = available or {}
-    parent = np.arange(count, dtype=np.int32)
     levels: dict[str, LevelTable] = {}
     for spec in (*problem.above(level), problem.level(level)):
         context = {variable.name: rows[variable.name] for variable in spec.context}
-        table = LevelTable.undecided(parent, context, masks.get(spec.name))
+        table = LevelTable.undecided(np.arange(count), context, (available or {}).get(spec.name))
         if spec.name != level:
-            table = _with_actions(spec, table, np.asarray(action_index[spec.name]))
+            action, value = np.asarray(action_index[spec.name]), None
+            if spec.actions.continuous:
+                value = action if action.dtype.kind == "f" else spec.actions.numbers[action]
+                action = nearest_points(spec.actions, value)
+            table = table.decided(action, np.ones(count), value=value)
         levels[spec.name] = table
     return Batch(np.arange(count), levels)
-
-
-def _with_actions(level: Level, table: LevelTable, action: AnyArray) -> LevelTable:
-    """Return the table with actions given as indices, or as the numbers of an interval."""
-    ones, actions = np.ones(len(table)), level.actions
-    if not actions.continuous:
-        return table.decided(action, ones)
-    if action.dtype.kind == "f":
-        return table.decided(nearest_points(actions, action), ones, value=action)
-    return table.decided(action, ones, value=actions.numbers[action])
 
 
 def concat(batches: Sequence[Batch]) -> Batch:
@@ -407,3 +387,90 @@ def _join_masks(parts: Sequence[LevelTable | Batch], name: str, rows: Sequence[i
         return None
     whole = [np.ones((count, *tail), bool) if mask is None else mask for mask, count in zip(masks, rows, strict=True)]
     return np.concatenate(whole)
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """A policy with S frozen particles; an ordinary policy has S = 1.
+
+    One particle index is drawn per episode with probabilities `weights[S]` and acts at all levels of that episode.
+    """
+
+    @property
+    def weights(self) -> Array:
+        """Return the particle weights `[S]`, summing to one."""
+        ...
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        """Return each particle's probability of the logged action, `[S, n]`."""
+        ...
+
+    def full(self, level: str, batch: Batch) -> Array:
+        """Return each particle's distribution over the actions, `[S, n, A]`; unavailable actions get 0."""
+        ...
+
+
+@runtime_checkable
+class RewardModel(Protocol):
+    """A regression of the reward below a decision on what is known when it is taken."""
+
+    def predict(self, level: str, batch: Batch) -> Array:
+        """Return the predicted subtree-mean reward of every action, `[n, A]`."""
+        ...
+
+
+@runtime_checkable
+class Plant(Protocol):
+    """Something that can be run: simulated here, or the user's own."""
+
+    @property
+    def problem(self) -> Problem:
+        """Return the problem the plant poses."""
+        ...
+
+    def episodes(self, first: int, count: int, policy: Policy, seed: int) -> Batch:
+        """Run episodes `first .. first + count - 1` under `policy` and return what was logged.
+
+        Randomness comes from streams named by `seed` and the episode number alone, so that splitting the range changes
+        nothing and two policies meet the same noise.
+        """
+        ...
+
+
+@runtime_checkable
+class Storable(Protocol):
+    """Anything a policy folder can hold: a policy, or a reward model that a policy needs."""
+
+    def state(self) -> State:
+        """Return what is needed to build an equal object."""
+        ...
+
+    @classmethod
+    def restore(cls, state: State, problem: Problem) -> Self:
+        """Build the object from its state."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The content of a policy: kind (a key of the table of kinds), settings (plain data), arrays and member objects by name."""
+
+    kind: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, AnyArray] = field(default_factory=dict)
+    members: Mapping[str, Storable] = field(default_factory=dict)
+
+    def setting(self, name: str) -> Any:
+        """Return a setting; raise PolicyError if the file lacks it."""
+        if name not in self.settings:
+            raise PolicyError(f"policy of kind '{self.kind}': the setting '{name}' is missing; found {sorted(self.settings)}")
+        return self.settings[name]
+
+    def policy(self, name: str) -> Policy:
+        """Return a member that is a policy; raise PolicyError if the file lacks it."""
+        member = self.members.get(name)
+        if not isinstance(member, Policy):
+            raise PolicyError(
+                f"policy of kind '{self.kind}': the member policy '{name}' is missing; found {sorted(self.members)}"
+            )
+        return member

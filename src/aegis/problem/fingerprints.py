@@ -106,12 +106,7 @@ def episode_hashes(batch: Batch) -> Hashes:
 
 def content_digest(problem: Problem) -> str:
     """Return a digest of what `episode_hashes` looks at: hashes under two problems can be compared if it is the same."""
-    return json_digest([hashed_columns(problem), problem.reward.column])
-
-
-def hashed_columns(problem: Problem) -> list[list[Any]]:
-    """Return the columns of contexts and actions by level, as plain data."""
-    return [
+    columns = [
         [
             level.name,
             level.actions.column,
@@ -120,6 +115,7 @@ def hashed_columns(problem: Problem) -> list[list[Any]]:
         ]
         for level in problem.levels
     ]
+    return json_digest([columns, problem.reward.column])
 
 
 def _bits(values: AnyArray, exact: bool) -> Hashes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from aegis.errors import GraphError, did_you_mean
+from aegis.errors import GraphError, check_choice
 from aegis.problem.level import Level
 from aegis.problem.variables import Variable
 
@@ -25,22 +25,14 @@ class Graph:
     def __post_init__(self) -> None:
         for child, parents in self.parents.items():
             for parent in parents:
-                if parent not in self.parents:
-                    known = ", ".join(self.parents)
-                    raise GraphError(
-                        f"graph: '{child}' has the unknown parent '{parent}'{did_you_mean(parent, self.parents)}; variables: "
-                        f"{known}"
-                    )
+                check_choice(parent, self.parents, f"parent of '{child}' in the graph", GraphError)
             if len(set(parents)) != len(parents):
                 raise GraphError(f"graph: '{child}' lists a parent twice: {list(parents)}")
         for latent, children in self.latents.items():
             if latent in self.parents:
                 raise GraphError(f"latents: '{latent}' is also the name of an observed variable")
             for child in children:
-                if child not in self.parents:
-                    raise GraphError(
-                        f"latents: '{latent}' affects the unknown variable '{child}'{did_you_mean(child, self.parents)}"
-                    )
+                check_choice(child, self.parents, f"child of the latent '{latent}'", GraphError)
         object.__setattr__(self, "order", topological(self.parents))
 
     def with_latents(self) -> dict[str, tuple[str, ...]]:
@@ -55,28 +47,22 @@ class Graph:
 
 def topological(parents: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return the nodes with parents before children, ties in the order given; raise GraphError on a cycle."""
-    order: list[str] = []
-    done: set[str] = set()
-    path: list[str] = []
+    order: dict[str, None] = {}
 
-    def visit(node: str) -> None:
-        if node in done:
-            return
+    def visit(node: str, path: tuple[str, ...]) -> None:
         if node in path:
             cycle = [*path[path.index(node) :], node]
             raise GraphError(
                 f"graph: there is a cycle: {' <- '.join(cycle)}; a cause cannot depend on its effect; "
                 "a variable that is not listed under 'graph' has every earlier variable as a parent"
             )
-        path.append(node)
-        for parent in parents[node]:
-            visit(parent)
-        path.pop()
-        done.add(node)
-        order.append(node)
+        if node not in order:
+            for parent in parents[node]:
+                visit(parent, (*path, node))
+            order[node] = None
 
     for node in parents:
-        visit(node)
+        visit(node, ())
     return tuple(order)
 
 
@@ -97,14 +83,9 @@ def d_separated(parents: Mapping[str, tuple[str, ...]], x: str, y: str, conditio
 
     Moral-graph criterion (Lauritzen et al. 1990): in the subgraph of ancestors of all nodes involved, marry parents,
     drop directions, remove `conditions`; x and y are d-separated if and only if no path is left. x and y are two variables
-    outside `conditions`; anything else raises GraphError.
+    outside `conditions`.
     """
     blocked = set(conditions)
-    for node in (x, y, *sorted(blocked)):
-        if node not in parents:
-            raise GraphError(f"there is no variable '{node}'{did_you_mean(node, parents)}; variables: {', '.join(parents)}")
-    if x == y or blocked & {x, y}:
-        raise GraphError(f"d-separation is asked of two variables outside the given ones: {x}, {y} given {sorted(blocked)}")
     relevant = ancestors(parents, {x, y} | blocked)
     linked: dict[str, set[str]] = {node: set() for node in relevant}
     for node in relevant:
@@ -148,10 +129,8 @@ def complete_graph(
     (the paper's Definition 1: they are exogenous). Raises GraphError for an unknown name, a cycle or a parent that comes later.
     """
     ranks = _ranks(levels, outcome, reward)
-    for name in declared:
-        if name not in ranks:
-            raise GraphError(f"graph: unknown variable '{name}'{did_you_mean(name, ranks)}; variables: {', '.join(ranks)}")
     for child, parents in declared.items():
+        check_choice(child, ranks, "variable in the graph", GraphError)
         for parent in parents:
             _check_edge(ranks, child, parent)
     names = tuple(ranks)
@@ -176,9 +155,7 @@ def _ranks(levels: tuple[Level, ...], outcome: Variable | None, reward: str) -> 
 
 
 def _check_edge(ranks: Mapping[str, tuple[int, int]], child: str, parent: str) -> None:
-    if parent not in ranks:
-        return  # Graph names it among the parents of its child
-    if ranks[parent] <= ranks[child]:
+    if parent not in ranks or ranks[parent] <= ranks[child]:  # Graph names an unknown parent
         return
     if ranks[child] == (0, 0):
         raise GraphError(f"graph: '{child}' is an outermost context, which is exogenous; remove its parent '{parent}'")

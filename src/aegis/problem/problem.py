@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,8 +10,7 @@ from typing import Literal
 from aegis.errors import ProblemError, did_you_mean, whole_number
 from aegis.problem.graph import Graph, backdoor_admissible, complete_graph
 from aegis.problem.level import Level
-from aegis.problem.reward import Guard, Reward
-from aegis.problem.variables import Variable, check_unique
+from aegis.problem.variables import Guard, Reward, Variable, check_unique
 
 RoleKind = Literal[
     "id", "context", "action", "available", "propensity", "incumbent", "base", "outcome", "reward", "closed", "guard"
@@ -306,10 +304,6 @@ class Problem:
             return Scope(self.names)
         scope = Scope(names)
         for name in sorted(scope):
-            parts = [part for part in re.split(r"[\s+,;&]+", name) if part]
-            if name not in self.names and len(parts) > 1 and set(parts) <= set(self.names):
-                several = " ".join(f"--scope {part}" for part in parts)
-                raise ProblemError(f"there is no level '{name}'; to name several levels, repeat the option: {several}")
             self.level(name)
         return scope
 

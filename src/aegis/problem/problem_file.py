@@ -11,12 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from aegis.errors import ProblemError
 from aegis.files import write_text
-from aegis.problem.incumbent import Incumbent
-from aegis.problem.level import Level, Propensity
+from aegis.problem.level import Incumbent, Level, Propensity
 from aegis.problem.problem import Problem
-from aegis.problem.reward import Guard, Reward
 from aegis.problem.strict_yaml import explain_validation_error, read_yaml, write_yaml
-from aegis.problem.variables import Actions, Value, Variable
+from aegis.problem.variables import Actions, Guard, Reward, Value, Variable
 
 DRAFT_HEADER = "# Drafted from "  # the first words of a problem file that `init` drafted from a log
 
@@ -44,15 +42,14 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
 def _dump_cluster(problem: Problem) -> Any:
     if problem.cluster_most is None:
         return _one_or_list(problem.cluster_columns)
-    columns = list(problem.cluster_columns)
-    named: dict[str, Any] = {"column": columns[0]} if len(columns) == 1 else {"columns": columns}
-    return {**named, "most": int(problem.cluster_most)}
+    named = _one_or_list(problem.cluster_columns)
+    return {"column" if isinstance(named, str) else "columns": named, "most": int(problem.cluster_most)}
 
 
 def _dump_variable(variable: Variable) -> dict[str, Any]:
     if variable.kind == "vector":
         return {"name": variable.name, "columns": list(variable.columns)}
-    return _without_empty({"column": variable.name, "values": _dump_values(variable.values)})
+    return _without_empty({"column": variable.name, "values": [_plain(value) for value in variable.values]})
 
 
 def _dump_level(level: Level) -> dict[str, Any]:
@@ -79,7 +76,7 @@ def _dump_actions(actions: Actions) -> dict[str, Any]:
         content |= {"interval": list(actions.limits), "bandwidth": actions.bandwidth, "points": actions.count}
         content |= {"atoms": list(actions.atoms), "lipschitz": None if actions.lipschitz is None else float(actions.lipschitz)}
     else:
-        content["values"] = _dump_values(actions.values)
+        content["values"] = [_plain(value) for value in actions.values]
     return _without_empty(content)
 
 
@@ -94,10 +91,6 @@ def _as_float(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_as_float(item) for item in value]
     return value if isinstance(value, str | bool) else float(value)
-
-
-def _dump_values(values: tuple[Value, ...]) -> list[Any]:
-    return [_plain(value) for value in values]
 
 
 def _plain(value: Any) -> Any:
@@ -179,21 +172,14 @@ class _Action(_Section):
                 "'bandwidth'"
             )
         if self.interval is not None:
-            return self._interval(where, *self.interval)
+            low, high = self.interval
+            return Actions.interval(self.column, low, high, self.bandwidth, self.points, self.atoms, self.lipschitz)
         for key in ("bandwidth", "points", "atoms", "lipschitz"):
             if key in self.model_fields_set:
                 raise ProblemError(f"{where}: '{key}' of action '{self.column}' belongs to an 'interval: [low, high]'")
         if self.grid is not None:
             return Actions.grid(self.column, self.grid.low, self.grid.high, self.grid.points)
         return Actions.of(self.column, self.values or ())
-
-    def _interval(self, where: str, low: float, high: float) -> Actions:
-        if self.bandwidth is None:
-            raise ProblemError(
-                f"{where}: action '{self.column}' on an interval needs a 'bandwidth': a policy that chooses a point acts "
-                "uniformly within that distance of it"
-            )
-        return Actions.interval(self.column, low, high, self.bandwidth, self.points, self.atoms, self.lipschitz)
 
 
 class _Propensity(_Section):
@@ -268,10 +254,8 @@ class _Cluster(_Section):
     most: int | None = None
 
     def build(self) -> str | tuple[str, ...]:
-        if self.column is not None and self.columns is not None:
-            raise ProblemError("cluster: give either 'column' or 'columns' (together one id), not both")
-        if self.column is None and self.columns is None:
-            raise ProblemError("'cluster.column' is missing: name it, or 'columns' that are one id together")
+        if (self.column is None) == (self.columns is None):
+            raise ProblemError("cluster: give either 'column' or 'columns' (together one id)")
         return self.column or self.columns or ""
 
 

@@ -103,7 +103,8 @@ def explain_validation_error(
         here = [finding for other, finding in findings if other == place]
         shown, first = ".".join(place), here[0]
         if first["type"] == "extra_forbidden":
-            allowed = list(_section_of(place[:-1], root, sections).model_fields)
+            section = next((sections[part] for part in reversed(place[:-1]) if part in sections), root)
+            allowed = list(section.model_fields)
             lines.append(f"unknown key '{shown}'{did_you_mean(place[-1], allowed)}; allowed here: {', '.join(allowed)}")
         elif first["type"] == "missing":
             lines.append(f"'{shown}' is missing")
@@ -116,9 +117,7 @@ def explain_validation_error(
 
 
 def _expected(finding: ErrorDetails) -> str:
-    known = _EXPECTED.get(finding["type"])
-    if known is None:
-        return finding["msg"].removeprefix("Input should ")
+    known = _EXPECTED.get(finding["type"], finding["msg"].removeprefix("Input should "))
     return known.format(**finding.get("ctx", {}))
 
 
@@ -134,13 +133,6 @@ def _place(location: tuple[int | str, ...], content: object, kind: str) -> tuple
             here = here[part]
             place.append(str(part + 1))
     return (*place, str(location[-1])) if kind == "missing" else tuple(place)
-
-
-def _section_of(place: tuple[str, ...], root: type[BaseModel], sections: Mapping[str, type[BaseModel]]) -> type[BaseModel]:
-    for part in reversed(place):
-        if part in sections:
-            return sections[part]
-    return root
 
 
 def _short(value: object) -> str:

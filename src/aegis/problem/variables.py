@@ -1,4 +1,4 @@
-"""Variables of a problem: contexts, outcomes and actions.
+"""Variables of a problem: contexts, outcomes, actions, the reward, and the guards (columns that must not get worse).
 
 A policy that chooses the point a* of an interval [low, high] acts uniformly on the window `[a* - h, a* + h]`, cut to the
 interval; h is the bandwidth. The density is one over the length of what is left. Dividing by 2 h instead would lose weight
@@ -144,18 +144,16 @@ class Actions:
         column: str,
         low: float,
         high: float,
-        bandwidth: float,
+        bandwidth: float | None,
         points: int = 21,
         atoms: tuple[float, ...] = (),
         lipschitz: float | None = None,
     ) -> Actions:
         """Return the interval [low, high] with `points` points to choose around, and a window of `bandwidth` to either side."""
-        check_resolution(column, low, high, bandwidth, "a 'bandwidth'")
         even = cls.grid(column, low, high, points)
         held = tuple(float(atom) if _finite(atom) else atom for atom in atoms)
-        return cls(
-            column=column, values=even.values, kind="interval", bandwidth=float(bandwidth), atoms=held, lipschitz=lipschitz
-        )
+        width = None if bandwidth is None else float(bandwidth)
+        return cls(column=column, values=even.values, kind="interval", bandwidth=width, atoms=held, lipschitz=lipschitz)
 
     @classmethod
     def grid(cls, column: str, low: float, high: float, points: int) -> Actions:
@@ -220,6 +218,52 @@ class Actions:
         return np.asarray(index, dtype=np.int32)
 
 
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """The reward of a decision: column, declared range [low, high], unit, goal, and what it belongs to (`per`).
+
+    clip: rewards outside the range are to be clipped by who maps them to it; what is certified then is the clipped reward.
+    closed: a column of flags; where it is false the reward is still awaited. Without one, a missing reward is missing for good.
+    """
+
+    column: str = "reward"
+    range: tuple[float, float] | None = None
+    unit: str = ""
+    goal: Literal["maximise", "minimise"] = "maximise"
+    per: str = "decision"
+    clip: bool = False
+    closed: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.range is not None:
+            check_ordered_limits(self.range, f"reward '{self.column}'")
+        elif self.clip:
+            raise ProblemError(f"reward '{self.column}': 'clip' needs a 'range' to clip to; declare it, or leave 'clip' out")
+        if self.closed == "":
+            raise ProblemError(f"reward '{self.column}': 'closed' names a column of flags, found an empty name; leave it out")
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A column that must not get worse by more than `max_worsening`."""
+
+    column: str
+    range: tuple[float, float]
+    max_worsening: float
+    goal: Literal["maximise", "minimise"] = "minimise"
+
+    def __post_init__(self) -> None:
+        check_ordered_limits(self.range, f"guard '{self.column}'")
+        finite_number(f"guard '{self.column}': 'max_worsening'", self.max_worsening, 0.0, error=ProblemError)
+
+
+def check_ordered_limits(limits: tuple[float, float], where: str, name: str = "range") -> None:
+    """Raise ProblemError unless limits are two finite numbers in order; name: the field that holds them."""
+    low, high = limits
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ProblemError(f"{where}: '{name}' is [low, high] with finite low < high, found {list(limits)}")
+
+
 def check_resolution(column: str, low: float, high: float, width: float, what: str) -> None:
     """Raise ProblemError if a width above 0 is too narrow for the digits that a float has for numbers of the interval."""
     largest = max(abs(low), abs(high))
@@ -281,25 +325,14 @@ def window_density(actions: Actions, centres: Array, value: Array) -> Array:
 
 def is_atom(actions: Actions, value: Array) -> Bools:
     """Return which numbers are atoms of the logging policy; same shape as `value`."""
-    atoms: Bools = atom_index(actions, value) >= 0
-    return atoms
-
-
-def atom_index(actions: Actions, value: Array) -> Ints:
-    """Return the index of the atom that each number is, same shape; -1 if it is none."""
     low, high = actions.limits
-    place = np.full(np.shape(value), -1, dtype=np.int32)
-    for index, atom in enumerate(actions.atoms):
-        place[np.abs(value - atom) <= ATOM_TOLERANCE * (high - low)] = index
-    return place
+    atoms: Bools = np.zeros(np.shape(value), dtype=np.bool_)
+    for atom in actions.atoms:
+        atoms = atoms | (np.abs(value - atom) <= ATOM_TOLERANCE * (high - low))
+    return atoms
 
 
 def nearest_points(actions: Actions, value: Array) -> Ints:
     """Return the index of the point nearest to each number, same shape; of two equally near the lower one."""
-    return np.searchsorted(cell_edges(actions)[1:-1], value, side="left").astype(np.int32)
-
-
-def cell_edges(actions: Actions) -> Array:
-    """Return the ends `[A + 1]` of the cells of the points: the middles between neighbours, and the ends of the interval."""
     points = actions.numbers
-    return np.concatenate([points[:1], (points[1:] + points[:-1]) / 2, points[-1:]])
+    return np.searchsorted((points[1:] + points[:-1]) / 2, value, side="left").astype(np.int32)

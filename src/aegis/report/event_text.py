@@ -34,33 +34,36 @@ def describe_event(event: Event, measure: Measure, certificate: bool = True) -> 
     certificate: whether the gate certifies anything; the numbers of one that does not are called what they are.
     """
     if isinstance(event, Flipped):
-        return _describe_flip(event, measure, certificate)
+        doing = "handed over to the agent" if event.action == "handover" else "upgraded to a better policy"
+        gain = format_gain(event.gain_lower, measure)
+        says = (
+            f"certified gain at least {gain}" if certificate else f"its bound says a gain of {gain}, which is {NOT_A_CERTIFICATE}"
+        )
+        return "flip", f"Level '{event.level}' is {doing} from episode {event.since} on ({describe_cap(event.cap)}; {says})."
     if isinstance(event, ChallengeCertified):
         gain = format_gain(event.gain_lower, measure)
         return "certified", f"Level '{event.level}': {event.challenge} gains at least {gain}, after {event.units} episodes of it."
-    if isinstance(event, Waiting):
-        return "waiting", f"Level '{event.level}': {event.challenge} is certified and waits: {event.why}."
     if isinstance(event, Alarm):
         floor = format_brief(measure.value(event.floor))
         return "alarm", f"The reward has fallen below {floor}, which was certified. Only an operator gives a level back."
     if isinstance(event, Paused):
         fix = "" if event.fix is None else f" What to do: {event.fix}."
         return "paused", f"The gate has stopped counting: {event.why}.{fix} The policy in control stays in control."
-    if isinstance(event, Postponed):
-        reason = f"there is some evidence against the stream: {event.why}"
-        return "put off", f"What would be decided waits for more episodes; {reason}."
-    if isinstance(event, DoubtPassed):
-        return "doubt passed", f"Nothing is put off any more: the evidence against the stream ({event.code}) is gone."
-    if isinstance(event, AuditNote):
-        return "noted", f"The audit found: {event.why}. What to do: {event.fix}."
-    if isinstance(event, Restarted):
-        return "restarted", f"All open challenges were given up: {event.why}. Episodes count again from {event.since} on."
-    if isinstance(event, Reverted):
-        return "reverted", f"Level '{event.level}' was given back to the legacy, from episode {event.since} on."
     if isinstance(event, OperatorAction):
         where = "" if event.level is None else f" at level '{event.level}'"
         return "operator", f"{event.who}: {event.action}{where}, because {event.why}."
-    return None
+    name, sentence = SENTENCES.get(type(event), ("", ""))
+    return (name, sentence.format(event)) if name else None
+
+
+SENTENCES: Mapping[type[Event], tuple[str, str]] = {
+    Waiting: ("waiting", "Level '{0.level}': {0.challenge} is certified and waits: {0.why}."),
+    Postponed: ("put off", "What would be decided waits for more episodes; there is some evidence against the stream: {0.why}."),
+    DoubtPassed: ("doubt passed", "Nothing is put off any more: the evidence against the stream ({0.code}) is gone."),
+    AuditNote: ("noted", "The audit found: {0.why}. What to do: {0.fix}."),
+    Restarted: ("restarted", "All open challenges were given up: {0.why}. Episodes count again from {0.since} on."),
+    Reverted: ("reverted", "Level '{0.level}' was given back to the legacy, from episode {0.since} on."),
+}
 
 
 def describe_freeze(event: Frozen) -> str:
@@ -100,10 +103,3 @@ def describe_wait(mode: str) -> str:
 def format_gain(scaled_gain: float, measure: Measure) -> str:
     """Return a certified gain in units of the reward, rounded down."""
     return f"{format_brief(measure.gain(scaled_gain), DOWN, sign=True)}{f' {measure.unit}' if measure.unit else ''}"
-
-
-def _describe_flip(event: Flipped, measure: Measure, certificate: bool) -> tuple[str, str]:
-    doing = "handed over to the agent" if event.action == "handover" else "upgraded to a better policy"
-    gain = format_gain(event.gain_lower, measure)
-    says = f"certified gain at least {gain}" if certificate else f"its bound says a gain of {gain}, which is {NOT_A_CERTIFICATE}"
-    return "flip", f"Level '{event.level}' is {doing} from episode {event.since} on ({describe_cap(event.cap)}; {says})."

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from aegis.errors import InputError, RefusedError
 from aegis.handover import (
@@ -105,23 +105,22 @@ def challenge_bound(challenge: Challenge, measure: Measure) -> float | None:
 def _standing(state: GateState, measure: Measure, level: str, look: GateLook | None) -> LevelStanding:
     now, ahead = state.at(level), leading_challenge(state, level, measure)
     lead = None if ahead is None else _leading(*ahead, measure)
-    if lead is None and look is not None and now is None:
-        gain, margin = measure.gain(look.gain or 0.0), measure.gain(look.margin)
+    if now is not None:
+        gain = measure.gain(now.gain_lower)
+        return LevelStanding(level=level, control="agent", since=now.since, gain_lower=gain, leading=lead)
+    if lead is None and look is not None:
         lead = LeadingChallenge(
             name="look",
             kind="handover",
             cap=math.inf,
             units=look.episode - state.start,
-            bound=gain,
-            margin=margin,
+            bound=measure.gain(look.gain or 0.0),
+            margin=measure.gain(look.margin),
             evidence=None,
             certified=False,
             further=None,
         )
-    if now is None:
-        return LevelStanding(level=level, control="legacy", since=None, gain_lower=None, leading=lead)
-    gain = measure.gain(now.gain_lower)
-    return LevelStanding(level=level, control="agent", since=now.since, gain_lower=gain, leading=lead)
+    return LevelStanding(level=level, control="legacy", since=None, gain_lower=None, leading=lead)
 
 
 def _leading(item: Challenge, bound: float, measure: Measure) -> LeadingChallenge:
@@ -182,35 +181,6 @@ class GateTrajectory:
     courses: tuple[EvidenceCourse, ...]
 
 
-@dataclass(slots=True)
-class _TrajectoryBuilder:
-    """What has been seen so far; filled while events are replayed."""
-
-    measure: Measure
-    bounds: dict[str, list[list[LeadingBound]]]
-    courses: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    levels: dict[str, str] = field(default_factory=dict)
-    won: set[str] = field(default_factory=set)
-
-    def look(self, state: GateState) -> None:
-        for level in state.levels:
-            ahead = leading_challenge(state, level, self.measure)
-            if ahead is not None:
-                margin = self.measure.gain(ahead[0].claim(GAIN).margin)
-                self.bounds[level][-1].append(
-                    LeadingBound(episode=state.episode, challenge=ahead[0].name, bound=ahead[1], margin=margin)
-                )
-        for item in state.challenges:
-            share = challenge_evidence(item).share if item.units else math.nan
-            if math.isfinite(share):
-                self.levels[item.name] = item.level
-                self.courses.setdefault(item.name, [(item.since - 1, 0.0)]).append((state.episode, share))
-
-    def new_phase(self) -> None:
-        for phases in self.bounds.values():
-            phases.append([])
-
-
 def replay_trajectory(events: Sequence[Event], measure: Measure, stations: int = TRAJECTORY_STATIONS) -> GateTrajectory:
     """Return how bounds and evidence grew; InputError as `replay_events` raises it.
 
@@ -219,50 +189,53 @@ def replay_trajectory(events: Sequence[Event], measure: Measure, stations: int =
     if not events or not isinstance(events[0], GateOpened):
         raise InputError("the events of a gate begin with 'opened'")
     state = replay_events(events[:1])
-    builder = _TrajectoryBuilder(measure, {level: [[]] for level in state.levels})
-    episodes = [event.episode for event in events if isinstance(event, UnitCounted)]
-    chosen, early = _even_episodes(len(episodes), stations), _early_episodes(len(episodes))
+    bounds: dict[str, list[list[LeadingBound]]] = {level: [[]] for level in state.levels}
+    points: dict[str, list[tuple[int, float]]] = {}
+    levels: dict[str, str] = {}
+    won: set[str] = set()
+    count = sum(isinstance(event, UnitCounted) for event in events)
+    chosen, early = set(range(count, 0, -max(1, math.ceil(count / stations)))), _early_episodes(count)
     last_look = 0
+
+    def look(state: GateState) -> None:
+        for level in state.levels:
+            ahead = leading_challenge(state, level, measure)
+            if ahead is not None:
+                margin = measure.gain(ahead[0].claim(GAIN).margin)
+                bounds[level][-1].append(LeadingBound(state.episode, ahead[0].name, ahead[1], margin))
+        for item in state.challenges:
+            share = challenge_evidence(item).share if item.units else math.nan
+            if math.isfinite(share):
+                levels[item.name] = item.level
+                points.setdefault(item.name, [(item.since - 1, 0.0)]).append((state.episode, share))
+
     for event in events[1:]:
         if isinstance(event, Flipped) and last_look != state.episode:
-            builder.look(state)
+            look(state)
             last_look = state.episode
         before = state.start
         state = apply_event(state, event)
         if isinstance(event, Flipped):
-            builder.won.add(event.challenge)
-        if state.start != before:
-            builder.new_phase()
+            won.add(event.challenge)
+        if state.start != before:  # a new phase
+            for phases in bounds.values():
+                phases.append([])
         if isinstance(event, UnitCounted) and (event.episode in chosen or event.episode - state.start in early):
-            builder.look(state)
+            look(state)
             last_look = event.episode
-    bounds = {level: tuple(tuple(phase) for phase in phases if phase) for level, phases in builder.bounds.items()}
-    courses = [
-        EvidenceCourse(name=name, level=builder.levels[name], points=tuple(points), won=name in builder.won)
-        for name, points in builder.courses.items()
-    ]
-    return GateTrajectory(bounds, tuple(courses))
+    return GateTrajectory(
+        {level: tuple(tuple(phase) for phase in phases if phase) for level, phases in bounds.items()},
+        tuple(EvidenceCourse(name, levels[name], tuple(course), name in won) for name, course in points.items()),
+    )
 
 
 def look_trajectory(looks: Sequence[GateLook], levels: Sequence[str], measure: Measure) -> GateTrajectory:
     """Return what a gate computed at its looks, by level."""
-    bounds: dict[str, tuple[tuple[LeadingBound, ...], ...]] = {}
-    for level in levels:
-        own = [look for look in looks if look.level == level and look.gain is not None]
-        points = tuple(
-            LeadingBound(
-                episode=look.episode, challenge="", bound=measure.gain(look.gain or 0.0), margin=measure.gain(look.margin)
-            )
-            for look in own
-        )
-        bounds[level] = (points,) if points else ()
-    return GateTrajectory(bounds, ())
-
-
-def _even_episodes(episodes: int, stations: int) -> set[int]:
-    """Return the episodes to look at, the last among them."""
-    step = max(1, math.ceil(episodes / stations))
-    return set(range(episodes, 0, -step))
+    bounds: dict[str, list[LeadingBound]] = {level: [] for level in levels}
+    for look in looks:
+        if look.gain is not None and look.level in bounds:
+            bounds[look.level].append(LeadingBound(look.episode, "", measure.gain(look.gain), measure.gain(look.margin)))
+    return GateTrajectory({level: (tuple(own),) if own else () for level, own in bounds.items()}, ())
 
 
 def _early_episodes(episodes: int) -> set[int]:

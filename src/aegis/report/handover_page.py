@@ -11,9 +11,9 @@ import numpy as np
 from aegis.files import write_text
 from aegis.handover import Event, Frozen, Handover, Turn, summarise_run, turns
 from aegis.ope import Measure, reward_measure
-from aegis.report.certificate_page import page_environment
+from aegis.report.certificate_page import Tile, page_environment
 from aegis.report.charts.handover_charts import bound_figures, evidence_figures, flips_of, reward_figure
-from aegis.report.document import Row
+from aegis.report.document import ALERT, GLASS, TICK, Face, Row
 from aegis.report.event_text import (
     NOT_A_CERTIFICATE,
     describe_cap,
@@ -24,8 +24,6 @@ from aegis.report.event_text import (
 )
 from aegis.report.gate_standing import LevelStanding, level_standings, look_trajectory, replay_trajectory
 from aegis.report.numbers import DOWN, UNKNOWN, UP, format_brief, format_count, format_percent, format_risk
-from aegis.report.sections.summary import Tile
-from aegis.report.verdict_icons import ALERT, GLASS, TICK, Face
 
 NO_PROMISE = "this gate may hand over to a worse agent"
 AVERAGE_NOTE = "an average over this run, not a certificate"

@@ -16,13 +16,12 @@ from starlette.types import ASGIApp
 from aegis.errors import AegisError
 from aegis.service.auth import AccessControl
 from aegis.service.episode_counter import EpisodeCounter
-from aegis.service.http_errors import NotWriter, ServiceError, StoreUnavailable, error_answer
+from aegis.service.http_errors import NotWriter, ServiceError, StoreUnavailable, describe_validation_errors, error_answer
 from aegis.service.live_gate import LiveGate
 from aegis.service.metrics import ServiceMetrics
 from aegis.service.middleware import GuardMiddleware, RateLimit
 from aegis.service.routes import control, dashboard, monitoring
 from aegis.service.status import GateStatus
-from aegis.service.validation_errors import describe_validation_errors
 from aegis.version import __version__
 
 LARGEST = 1_000_000  # bytes of a body
@@ -50,14 +49,18 @@ class Service:
         self.reading = GateStatus(self.live)
 
     def start(self) -> None:
-        """Become the writer now, or in the background once the present one lets go. A second call does nothing."""
+        """Become the writer now, or in the background once the present one lets go. A second call does nothing.
+
+        A service that cannot start is stopped.
+        """
         if self._begun:
             return
         self._begun = True
         try:
             self._take_over()
-        except NotWriter:
-            if not self.standby:
+        except BaseException as error:
+            if not (self.standby and isinstance(error, NotWriter)):
+                self.stop()
                 raise
             log.info("another process is the writer of gate '%s': standing by", self.live.name)
             threading.Thread(target=self._wait, name="aegis-standby", daemon=True).start()

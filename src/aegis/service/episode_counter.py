@@ -10,7 +10,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from aegis.errors import AegisError
-from aegis.handover import NO_RESPONSE, AuditResponse, GateState, UnitCounted, is_audit_due, is_decision, standing_postponement
+from aegis.handover import (
+    NO_RESPONSE,
+    AuditResponse,
+    GateState,
+    UnitCounted,
+    freeze_is_due,
+    is_audit_due,
+    is_decision,
+    standing_postponement,
+)
 from aegis.service.http_errors import ServiceError, StoreDamaged, StoreUnavailable
 from aegis.service.live_episodes import LiveEpisode
 from aegis.service.live_gate import LiveGate, internal_key
@@ -86,7 +95,7 @@ class EpisodeCounter:
 
     def _work(self) -> bool:
         state = self.live.state
-        return state.gate is not None and bool(state.settled(1) or state.gate.freeze_is_due)
+        return state.gate is not None and bool(state.settled(1) or freeze_is_due(state.gate))
 
     def once(self) -> bool:
         """Do what is due now; say whether there was anything."""
@@ -94,7 +103,7 @@ class EpisodeCounter:
             if not self.live.started:
                 return False
             gate, trees = self.live.state.opened, self.live.state.settled(BLOCK)
-        if gate.freeze_is_due:
+        if freeze_is_due(gate):
             self._freeze(gate)
             return True
         self._abandon()
@@ -124,7 +133,7 @@ class EpisodeCounter:
         for tree, judgement in zip(trees, judgements, strict=True):
             with self.live.changed:
                 now = self.live.state.opened
-                if now.freeze_is_due:
+                if freeze_is_due(now):
                     return  # nothing is put off until a block is through
                 if now.challenges and [item.name for item in now.challenges] != [item.name for item in gate.challenges]:
                     return  # something was frozen or given up meanwhile: these judgements do not count now
@@ -176,7 +185,7 @@ class EpisodeCounter:
             return
         with self.live.changed:
             now = self.live.state.opened
-            if (now.start, now.freeze) != (gate.start, gate.freeze) or not now.freeze_is_due:
+            if (now.start, now.freeze) != (gate.start, gate.freeze) or not freeze_is_due(now):
                 return
             pieces = [(digest, piece) for _, digest, piece in challengers]
             self.live.step([item for item, _, _ in challengers], challengers=lambda names: dict(zip(names, pieces, strict=True)))

@@ -1,8 +1,9 @@
-"""Errors of the live gate, each with the HTTP status of its answer."""
+"""Errors of the live gate, each with the HTTP status of its answer; and requests that do not have the right form."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -60,3 +61,33 @@ def error_answer(detail: Any, status: int) -> Response:
     """Return an error as an answer in plain ASCII: what was sent, and is named in it, may not be proper text."""
     headers = {"retry-after": "1"} if status in (429, 503) else None
     return Response(json.dumps({"detail": detail}), status, headers, "application/json")
+
+
+def describe_validation_errors(errors: Sequence[Mapping[str, Any]], body: Any) -> list[dict[str, str]]:
+    """Return by field why it does not have the right form, in pydantic's words: no values that were sent are among them.
+
+    Where several forms are allowed pydantic reports each of them; the one that got furthest is what was meant.
+    """
+    reasons: dict[tuple[str, ...], list[str]] = {}
+    for error in errors:
+        reasons.setdefault(_field_path(error, body), []).append(error["msg"])
+    return [
+        {"where": ".".join(place), "why": "; or: ".join(dict.fromkeys(messages))}
+        for place, messages in reasons.items()
+        if not any(len(other) > len(place) and other[: len(place)] == place for other in reasons)
+    ]
+
+
+def _field_path(error: Mapping[str, Any], body: Any) -> tuple[str, ...]:
+    """Return the field, without the steps that are no fields but names of types that were tried."""
+    first, *steps = error["loc"]
+    if first != "body":
+        return tuple(map(str, error["loc"]))
+    path = [str(first)]
+    for place, step in enumerate(steps):
+        inside = step in body if isinstance(body, dict) else isinstance(body, list) and step in range(len(body))
+        if inside:
+            body = body[step]
+        if inside or (error["type"] == "missing" and place == len(steps) - 1):
+            path.append(str(step))
+    return tuple(path)

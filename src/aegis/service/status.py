@@ -28,6 +28,7 @@ from aegis.handover import (
     event_in_reward_units,
     event_to_plain,
     legacy_change_warnings,
+    next_freeze,
     risk_promise,
 )
 from aegis.ope import Measure, reward_measure
@@ -257,7 +258,7 @@ class GateStatus:
             },
             "gates": {**self.live.count.plain(), "words": self.live.count.words},
             "promise": risk_promise(state, self.live.count.number > 1) if state.deployed else "",
-            "next_freeze": state.next_freeze if state.paused is None else None,
+            "next_freeze": next_freeze(state) if state.paused is None else None,
             "levels": self.levels(),
             "never": [name for name in self.live.problem.names if name not in state.levels],
             "leaves": {name: getattr(state.settings, name) for name in ("floor", "holdback", "share", "stage")},
@@ -339,7 +340,7 @@ class GateStatus:
             return "The policy stays in control. This gate tests no other policies at a level that was handed over."
         lead = level["leading"]
         if lead is None:
-            return f"Challengers are made and frozen after episode {state.next_freeze}; then they are tested."
+            return f"Challengers are made and frozen after episode {next_freeze(state)}; then they are tested."
         if lead["certified"]:
             return f"A policy better than {over} is certified; the gate waits a little for a larger step."
         if lead["further"] is None:

@@ -1,6 +1,5 @@
 """Validation by simulation: how often bounds exceed the truth, after how many units a gain is certified, plans for a study."""
 
-from aegis.validation.bound_traces import crossing, log_wealth_path, wealth_path
 from aegis.validation.bound_validation import (
     SIGNIFICANT,
     BoundRow,
@@ -24,7 +23,7 @@ from aegis.validation.study_candidates import (
     NullCandidate,
     named_learner,
 )
-from aegis.validation.study_units import OURS, CertifiedUnits, our_claims
+from aegis.validation.study_units import OURS, CertifiedUnits, crossing, log_wealth_path, our_claims, wealth_path
 from aegis.validation.trial import TRUTH_ERRORS, BoundOutcome, ValidationTrial, measured_bounds
 from aegis.validation.truth import (
     COMPARATORS,

@@ -143,24 +143,18 @@ class Validation:
 
 def judge_runs(records: Mapping[int, RunRecords], delta: float, about: Mapping[str, Any]) -> Validation:
     """Return the rows of all runs; RefusedError if every one was refused."""
-    refused = tuple(
-        f"run {run}: {records[run][0]['refused']}" for run in records if records[run] and "refused" in records[run][0]
-    )
+    refused: list[str] = []
     groups: dict[tuple[str, str], list[BoundOutcome]] = {}
-    for run in records:
-        for item in records[run]:
-            if "refused" not in item:
+    for run, items in records.items():
+        for item in items:
+            if "refused" in item:
+                refused.append(f"run {run}: {item['refused']}")
+            else:
                 groups.setdefault((item["bound"], item["claim"]), []).append(BoundOutcome(**item))
     if not groups:
         raise RefusedError(refused[0] if refused else "no bound applies to this plant, legacy and candidate")
-    rows = [_row(outcomes, delta) for outcomes in groups.values()]
-    return Validation(
-        about=about,
-        delta=delta,
-        runs=len(records),
-        rows=tuple(sorted(rows, key=lambda row: (not row.certificate, row.claim))),
-        refused=refused,
-    )
+    rows = sorted((_row(outcomes, delta) for outcomes in groups.values()), key=lambda row: (not row.certificate, row.claim))
+    return Validation(about=about, delta=delta, runs=len(records), rows=tuple(rows), refused=tuple(refused))
 
 
 def _row(outcomes: Sequence[BoundOutcome], delta: float) -> BoundRow:
@@ -281,9 +275,8 @@ def validate(
     RefusedError
         If no run could be certified.
     """
-    trial = make_trial(
-        plant, legacy, candidate, scope, episodes, prior, delta, bounds, seed, judged=judged, comparator=comparator
-    )
+    design = {"episodes": episodes, "prior": prior, "delta": delta, "seed": seed, "judged": judged, "comparator": comparator}
+    trial = make_trial(plant, legacy, candidate, scope, bounds, **design)
     words = {"plant": describe_object(plant), "legacy": describe_object(legacy), "candidate": describe_object(candidate)}
     return run_validation(trial, words, runs, None if out is None else Path(out), parse_engine(engine, workers), report)
 
@@ -298,8 +291,14 @@ def run_validation(
 ) -> Validation:
     """Do the runs of a trial that are missing and judge all of them. words: for plant, legacy and candidate, to be shown."""
     records = run_tasks({RUNS_NAME: trial}, runs, folder, engine, report)[RUNS_NAME]
-    about = {**words, "scope": list(trial.scope), "episodes": trial.episodes, "prior": trial.prior, "seed": trial.seed}
-    about["comparator"] = trial.over
+    about = {
+        **words,
+        "scope": list(trial.scope),
+        "episodes": trial.episodes,
+        "prior": trial.prior,
+        "seed": trial.seed,
+        "comparator": trial.over,
+    }
     result = judge_runs(records, trial.delta, about)
     if folder is not None:
         write_text(folder / RESULT_FILE, json.dumps(result.to_json(), indent=1) + "\n")
@@ -311,36 +310,24 @@ def make_trial(
     legacy: str | Policy,
     candidate: str | Policy | Candidate | CandidateSource,
     scope: Iterable[str] | None = None,
-    episodes: int = 200,
-    prior: int = 100,
-    delta: float = 0.05,
     bounds: Sequence[str] | None = None,
-    seed: int = 1,
     **more: Any,
 ) -> ValidationTrial:
-    """Return the trial of a validation from names or objects; more: further fields of `Trial`."""
+    """Return the trial of a validation from names or objects; more: further fields of `ValidationTrial`."""
     running = make_world(plant) if isinstance(plant, str) else plant
     if not isinstance(running, Plant):
         raise SettingError(
             f"a plant has a 'problem' and runs 'episodes(first, count, policy, seed)'; found a {type(running).__name__}"
         )
     acting = _legacy(running, legacy)
-    learner = _learner(candidate)
     levels = running.problem.scope((running.problem.innermost.name,) if scope is None else scope)
-    ordered = tuple(name for name in running.problem.names if name in levels)
-    identity = f"{_plant_identity(running)}; {_policy_identity(acting)}"
-    names = None if bounds is None else tuple(bounds)
     return ValidationTrial(
         plant=running,
         legacy=acting,
-        learner=learner,
-        identity=identity,
-        scope=ordered,
-        episodes=episodes,
-        prior=prior,
-        delta=delta,
-        bounds=names,
-        seed=seed,
+        learner=_learner(candidate),
+        identity=f"{_plant_identity(running)}; {_policy_identity(acting)}",
+        scope=tuple(name for name in running.problem.names if name in levels),
+        bounds=None if bounds is None else tuple(bounds),
         **more,
     )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from aegis.engine import IN_PROCESS, Engine, map_in_order
-from aegis.errors import InputError, OutputError, SettingError
+from aegis.errors import InputError, OutputError, SettingError, whole_number
 from aegis.files import folder_lock, write_text
 
 RunRecords = list[dict[str, Any]]  # what one run gives: plain data
@@ -55,8 +55,7 @@ def run_tasks(
     Without a folder nothing is kept. Raises InputError if the folder holds runs of another task under the same name, OutputError
     if another process writes into it. Interrupted, it leaves every run that was done.
     """
-    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
-        raise SettingError(f"'runs' is a whole number from 1, found {runs!r}")
+    whole_number("'runs'", runs)
     with contextlib.nullcontext() if folder is None else folder_lock(folder):
         done = {name: _resumed(name, task, folder) for name, task in tasks.items()}
         missing = [(name, run) for name in tasks for run in range(runs) if run not in done[name]]

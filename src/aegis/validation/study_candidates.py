@@ -207,7 +207,6 @@ def named_learner(spec: str) -> CandidateSource:
     if name not in CAPPED_LEARNERS or key.strip() != "cap" or not cap > 1:
         raise SettingError(
             f"a candidate is {', '.join(LEARNERS)}, of which {' and '.join(CAPPED_LEARNERS)} take a cap above 1, as in "
-            "'capped:cap=3'; "
-            f"found '{spec}'"
+            f"'capped:cap=3'; found '{spec}'"
         )
     return LEARNERS[name](cap)

@@ -11,17 +11,16 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from aegis.certificate import Candidate, margin_of
-from aegis.errors import RefusedError, SettingError, check_choice
+from aegis.errors import RefusedError, SettingError, check_choice, whole_number
 from aegis.evidence import BOUNDS, PublishedSample, Quantity, UnitSample, check_delta
 from aegis.files import json_digest
 from aegis.ope import Measure, reward_measure
 from aegis.problem import Batch, Plant, Policy, Problem, Scope
 from aegis.rng import stream
-from aegis.validation.bound_traces import Trace, look_counts, trace_bound
 from aegis.validation.replications import RunRecords
 from aegis.validation.study_candidates import CandidateSource, LearnerSetting
-from aegis.validation.study_units import OURS, CertifiedUnits, declared_largest, our_claims
-from aegis.validation.truth import Judge, Truth, acting_incumbent, comparator_phrase, judge_for, problem_with_comparator
+from aegis.validation.study_units import OURS, CertifiedUnits, Trace, declared_largest, look_counts, our_claims, trace_bound
+from aegis.validation.truth import Truth, acting_incumbent, comparator_phrase, judge_for, problem_with_comparator
 from aegis.version import __version__
 from aegis.worlds import World
 
@@ -85,8 +84,7 @@ class ValidationTrial:
 
     def __post_init__(self) -> None:
         for name, value, least in (("episodes", self.episodes, 20), ("prior", self.prior, 20), ("judged", self.judging, 100)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise SettingError(f"'{name}' is a whole number from {least}, found {value!r}")
+            whole_number(f"'{name}'", value, least)
         check_delta(self.delta)
         if not self.plant.problem.scope(self.scope):
             raise SettingError(f"a scope names at least one level of {', '.join(self.plant.problem.names)}")
@@ -108,8 +106,7 @@ class ValidationTrial:
     @property
     def key(self) -> str:
         """Return the digest of everything that a run depends on."""
-        settings = [self.scope, self.episodes, self.prior, self.delta, self.judging, self._names, self.claims, self.only_end]
-        return json_digest([__version__, self.identity, repr(self.learner), settings, self.seed, self.over])
+        return json_digest(self.parts)
 
     @property
     def over(self) -> str:
@@ -128,7 +125,7 @@ class ValidationTrial:
             "scope": " + ".join(self.scope),
             "episodes": str(self.episodes),
             "prior": str(self.prior),
-            "delta": f"{self.delta:g}",
+            "delta": str(self.delta),
             "judged": str(self.judging),
             "bounds": ", ".join(self._names),
             "claims": ", ".join(self.claims),
@@ -140,20 +137,20 @@ class ValidationTrial:
     def prepare(self) -> Callable[[int], RunRecords]:
         """Return what does one run: the outcomes of all bounds as plain data, or why the run was refused."""
         judge = judge_for(self.plant, self.legacy, self.judging, acting_incumbent(self.problem, self.legacy))
-        make = self.learner.prepare(
-            LearnerSetting(
-                plant=self.plant, legacy=self.legacy, scope=self.scope, judge=judge, seed=self.seed, stated=self.problem
-            )
-        )
-        truths = _Truths(judge, self.scope)
+        setting = LearnerSetting(self.plant, self.legacy, self.scope, judge, self.seed, stated=self.problem)
+        make = self.learner.prepare(setting)
+        known: tuple[Candidate, Truth] | None = None
 
         def run(number: int) -> RunRecords:
+            nonlocal known
             prior_seed, seed = stream(self.seed, "validate", number).integers(2**62, size=2).tolist()
             prior = self.plant.episodes(0, self.prior, self.legacy, prior_seed)
             rest = self.plant.episodes(0, self.episodes, self.legacy, seed)
             candidate = make(prior, number)
+            if known is None or known[0] is not candidate:  # the truth about one that all runs share is found once
+                known = candidate, judge.truth(candidate.policy, self.scope)
             try:
-                return [asdict(outcome) for outcome in self._outcomes(candidate, prior, rest, truths.of(candidate), number)]
+                return [asdict(outcome) for outcome in self._outcomes(candidate, prior, rest, known[1], number)]
             except RefusedError as error:  # as `certify` would have refused this log
                 return [{"refused": str(error)}]
 
@@ -165,8 +162,7 @@ class ValidationTrial:
         claims = our_claims(problem, candidate, scope, rest.take_episodes(np.arange(2)), self.delta, ours, self.claims)
         certified = CertifiedUnits(problem=problem, candidate=candidate, scope=scope, prior=prior, rest=rest, claims=claims)
         margin = margin_of(problem, scope) / certified.measure.width
-        gain, doubt = _gain(certified.measure, truth), TRUTH_ERRORS * truth.gain_error / certified.measure.width
-        null = gain + doubt <= margin
+        null = _gain(certified.measure, truth) + TRUTH_ERRORS * truth.gain_error / certified.measure.width <= margin
         for name, claim, trace in certified.traces():
             yield self._outcome(name, claim.what, trace, certified.measure, truth, margin, null)
         others = [name for name in measured_bounds() if name in self._names]
@@ -174,19 +170,17 @@ class ValidationTrial:
         for what in [what for what in self.claims if others and (what == "value" or certified.ratio is not None)]:
             sample = self._sample(certified, what, number)
             counts = look_counts(sample.values.size, self.only_end)
-            for name in others:
-                bound = trace_bound(BOUNDS[name], sample, counts) if what in BOUNDS[name].claims else None
+            for name in [name for name in others if what in BOUNDS[name].claims]:
+                bound = trace_bound(BOUNDS[name], sample, counts)
                 if bound is not None:
                     yield self._outcome(name, what, bound, certified.measure, truth, margin, null)
 
     def _outcome(
         self, name: str, what: str, trace: Trace, measure: Measure, truth: Truth, margin: float, null: bool
     ) -> BoundOutcome:
-        if what == "gain":
-            exact, doubt = _gain(measure, truth), TRUTH_ERRORS * truth.gain_error / measure.width
-        else:
-            exact, doubt = float(measure.scaled(np.array([truth.value]))[0]), TRUTH_ERRORS * truth.error / measure.width
-        last = trace.last
+        gains, last = what == "gain", trace.last
+        exact = _gain(measure, truth) if gains else float(measure.scaled(np.array([truth.value]))[0])
+        doubt = TRUTH_ERRORS * (truth.gain_error if gains else truth.error) / measure.width
         at_end = last.value > exact - doubt
         return BoundOutcome(
             bound=name,
@@ -199,8 +193,8 @@ class ValidationTrial:
             truth=exact,
             at_end=at_end,
             ever=at_end if self.only_end else at_end or trace.above(exact - doubt) is not None,
-            above=None if self.only_end or what != "gain" else trace.above(margin),
-            ends_above=what == "gain" and last.value > margin,
+            above=None if self.only_end or not gains else trace.above(margin),
+            ends_above=gains and last.value > margin,
             null=null,
         )
 
@@ -235,20 +229,6 @@ class ValidationTrial:
 def measured_bounds() -> list[str]:
     """Return the bounds of the table that are validated."""
     return [name for name, method in BOUNDS.items() if "validate" in method.commands]
-
-
-@dataclass(slots=True)
-class _Truths:
-    """The truth about candidates; that of one which all runs share is found once."""
-
-    judge: Judge
-    scope: tuple[str, ...]
-    known: tuple[Candidate, Truth] | None = None
-
-    def of(self, candidate: Candidate) -> Truth:
-        if self.known is None or self.known[0] is not candidate:
-            self.known = candidate, self.judge.truth(candidate.policy, self.scope)
-        return self.known[1]
 
 
 def _gain(measure: Measure, truth: Truth) -> float:

@@ -6,9 +6,9 @@ On a world the equations give the mean reward of every decision; on any other pl
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -96,11 +96,8 @@ def acting_incumbent(problem: Problem, legacy: Policy) -> Policy | None:
 def comparator_phrase(problem: Problem, scope: Iterable[str], others: str = "log") -> str:
     """Return over whom gains at a scope are, for a sentence."""
     comparator, levels = Comparator.of(problem, others=others == "incumbent"), Scope(scope)
-    return ", ".join(
-        part
-        for part in (describe_comparator(problem, comparator, levels), describe_other_levels(problem, comparator, levels))
-        if part
-    )
+    words = describe_comparator(problem, comparator, levels), describe_other_levels(problem, comparator, levels)
+    return ", ".join(part for part in words if part)
 
 
 # Episodes that a simulated truth is measured on.
@@ -120,69 +117,83 @@ class Truth:
 
 
 @dataclass(slots=True)
-class Oracle:
-    """Values of policies on a world by long simulation with the same noise for all of them.
+class Judge(ABC):
+    """Knows what a policy really earns, by long runs under one seed, so that all policies meet the same noise.
+
+    incumbent: who acts if nothing is handed over; gains are over it at the levels in scope. None if gains are over the legacy.
+    others: whether it acts at the other levels too, under candidate and comparator alike; otherwise the legacy does. Values are
+    always those with the legacy elsewhere.
+    """
+
+    plant: Plant
+    legacy: Policy
+    episodes: int = ORACLE_EPISODES
+    seed: int = 2**61 - 1  # no log has it
+    incumbent: Policy | None = None
+    others: bool = False
+    _legacy: Array = field(init=False)
+    _compared: dict[Scope, Array] = field(init=False, default_factory=dict)
+
+    @abstractmethod
+    def truth(self, candidate: Policy, scope: Iterable[str]) -> Truth:
+        """Return the value of the candidate at `scope` with the legacy elsewhere, and its gain over the comparator."""
+
+    @abstractmethod
+    def _units(self, policy: Policy) -> Array:
+        """Return the mean reward `[U]` of every unit of a long run."""
+
+    def _comparator(self, scope: Scope) -> Array:
+        """Return the units `[U]` of the comparator at a scope; found once."""
+        if self.incumbent is None:
+            return self._legacy
+        if scope not in self._compared:
+            elsewhere = self.incumbent if self.others else self.legacy
+            self._compared[scope] = self._units(Hybrid(self.plant.problem, scope, self.incumbent, elsewhere))
+        return self._compared[scope]
+
+
+@dataclass(slots=True)
+class Oracle(Judge):
+    """Values of policies on a world.
 
     The legacy's own value is integrated numerically once. A candidate's value is then either its own mean, or the legacy's
     value plus the mean difference to the legacy on the same noise: whichever varies less. Given all that was observed and
     the action, the world's equations give the mean reward exactly, so that noise of the reward does not enter.
-
-    incumbent: who acts if nothing is handed over; gains are over it at the levels in scope, from the mean difference on the same
-    noise. None if gains are over the legacy. others: whether it acts at the other levels too, under candidate and comparator
-    alike; otherwise the legacy does. Values are always those with the legacy elsewhere.
     """
 
-    world: World
-    legacy: Policy
-    episodes: int = ORACLE_EPISODES
-    seed: int = 2**61 - 1
-    incumbent: Policy | None = None
-    others: bool = False
+    plant: World
     legacy_value: float = field(init=False)
     _short: World = field(init=False)
-    _legacy: Array = field(init=False)
-    _compared: dict[Scope, Array] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._short = short_world(self.world)
+        self._short = short_world(self.plant)
         self.legacy_value = true_value(self._short, self.legacy)
-        self._legacy = self._means(self.legacy)
+        self._legacy = self._units(self.legacy)
 
     def truth(self, candidate: Policy, scope: Iterable[str]) -> Truth:
         """Return the value of the candidate at `scope` with the legacy elsewhere, and its gain over the comparator."""
         levels = Scope(scope)
-        own = self._means(handover_policy(self.world.problem, candidate, self.legacy, levels))
+        own = self._units(handover_policy(self.plant.problem, candidate, self.legacy, levels))
         paired = own - self._legacy
         root = math.sqrt(own.size)
         direct, common = float(own.std()) / root, float(paired.std()) / root
         value = float(own.mean()) if direct <= common else self.legacy_value + float(paired.mean())
         error = min(direct, common)
-        if self.incumbent is None:
-            return Truth(
-                value=value, gain=value - self.legacy_value, error=error, gain_error=error
-            )  # the legacy's value is exact
+        if self.incumbent is None:  # the legacy's value is exact
+            return Truth(value=value, gain=value - self.legacy_value, error=error, gain_error=error)
         # A candidate that asks the log is asked as if the legacy wrote it, also where the incumbent acts elsewhere.
         if self.others:
-            acting_there = runnable_policy(candidate, self.legacy)
-            own = self._means(Hybrid(self.world.problem, levels, acting_there, self.incumbent))
-        difference = own - self._comparator(self.incumbent, levels)
+            own = self._units(Hybrid(self.plant.problem, levels, runnable_policy(candidate, self.legacy), self.incumbent))
+        difference = own - self._comparator(levels)
         return Truth(value=value, gain=float(difference.mean()), error=error, gain_error=float(difference.std()) / root)
 
     def compared_value(self, scope: Iterable[str]) -> float:
         """Return the exact value of the comparator at `scope` with the legacy elsewhere."""
         if self.incumbent is None:
             return self.legacy_value
-        return true_value(self._short, Hybrid(self.world.problem, scope, self.incumbent, self.legacy))
+        return true_value(self._short, Hybrid(self.plant.problem, scope, self.incumbent, self.legacy))
 
-    def _comparator(self, incumbent: Policy, scope: Scope) -> Array:
-        """Return the means `[E]` of the comparator at a scope; found once."""
-        if scope not in self._compared:
-            elsewhere = incumbent if self.others else self.legacy
-            self._compared[scope] = self._means(Hybrid(self.world.problem, scope, incumbent, elsewhere))
-        return self._compared[scope]
-
-    def _means(self, policy: Policy) -> Array:
-        """Return the expected nested-mean reward `[E]` of the episodes of a long run."""
+    def _units(self, policy: Policy) -> Array:
         batch: Batch = self._short.episodes(0, self.episodes, policy, self.seed)
         return expected_episode_means(self._short, batch, policy.weights.size == 1)
 
@@ -214,16 +225,6 @@ def expected_episode_means(world: World, batch: Batch, single: bool) -> Array:
 
 EPISODES_AT_ONCE = 2048  # episodes
 
-SEED = 2**61 - 1  # of long runs: no log has it
-
-
-class Judge(Protocol):
-    """Something that knows what a policy really earns."""
-
-    def truth(self, candidate: Policy, scope: Iterable[str]) -> Truth:
-        """Return the value of the candidate at `scope` with the legacy elsewhere, and its gain over the comparator."""
-        ...
-
 
 def judge_for(plant: Plant, legacy: Policy, episodes: int, incumbent: Policy | None = None) -> Judge:
     """Return the judge of a plant: equations where they are known, long runs with rewards as they come elsewhere.
@@ -231,33 +232,19 @@ def judge_for(plant: Plant, legacy: Policy, episodes: int, incumbent: Policy | N
     incumbent: who acts if nothing is handed over, and so whom gains are over; None if that is the legacy.
     """
     kind = Oracle if isinstance(plant, World) else LongRuns
-    return kind(plant, legacy, episodes, incumbent=incumbent)  # type: ignore[arg-type]
+    return kind(plant, legacy, episodes, incumbent=incumbent)  # type: ignore[arg-type]  # an oracle gets a world
 
 
 @dataclass(slots=True)
-class LongRuns:
-    """Values of policies by running them on a plant for many episodes, each under the same seed.
+class LongRuns(Judge):
+    """Values of policies on any plant, from rewards as they come.
 
     The difference to the comparator is taken unit by unit where both had as many: a plant that draws its noise from seed and
-    episode number alone, as it should, then shows a gain with less noise. incumbent: the comparator at the levels in scope, the
-    legacy acting elsewhere; None if the comparator is the legacy.
+    episode number alone, as it should, then shows a gain with less noise.
     """
-
-    plant: Plant
-    legacy: Policy
-    episodes: int
-    seed: int = SEED
-    incumbent: Policy | None = None
-    _legacy: Array = field(init=False)
-    _compared: dict[Scope, Array] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._legacy = self._units(self.legacy)
-
-    @property
-    def legacy_value(self) -> float:
-        """Return the mean of the legacy's units."""
-        return float(self._legacy.mean())
 
     def truth(self, candidate: Policy, scope: Iterable[str]) -> Truth:
         """Return the value of the candidate at `scope` with the legacy elsewhere, and its gain over the comparator."""
@@ -267,29 +254,18 @@ class LongRuns:
         gain_error = _error(own - base) if own.size == base.size else math.hypot(error, _error(base))
         return Truth(value=value, gain=value - float(base.mean()), error=error, gain_error=gain_error)
 
-    def _comparator(self, scope: Scope) -> Array:
-        """Return the units `[U]` of the comparator at a scope; found once."""
-        if self.incumbent is None:
-            return self._legacy
-        if scope not in self._compared:
-            self._compared[scope] = self._units(Hybrid(self.plant.problem, scope, self.incumbent, self.legacy))
-        return self._compared[scope]
-
     def _units(self, policy: Policy) -> Array:
-        """Return the mean reward `[U]` of every unit of a long run."""
-        problem, means, ids = self.plant.problem, [], []
+        problem, means, clusters = self.plant.problem, [], None
+        if problem.cluster is not None:
+            clusters = ClusterUnits(np.zeros(1), problem.cluster_most, problem.cluster_name)
         for first in range(0, self.episodes, EPISODES_AT_ONCE):
             batch = self.plant.episodes(first, min(EPISODES_AT_ONCE, self.episodes - first), policy, self.seed)
             means.append(_means(batch))
-            ids.append(batch.cluster)
-        if problem.cluster is None:
-            return np.concatenate(means)
-        clusters = ClusterUnits(np.zeros(1), problem.cluster_most, problem.cluster_name)
-        for own, cluster in zip(means, ids, strict=True):
-            if cluster is None:
+            if clusters is not None and batch.cluster is None:
                 raise SettingError(f"the problem has the cluster '{problem.cluster_name}', the plant's batches have none")
-            clusters.add(cluster, own[:, None])
-        return clusters.units()[:, 0]
+            if clusters is not None and batch.cluster is not None:
+                clusters.add(batch.cluster, means[-1][:, None])
+        return np.concatenate(means) if clusters is None else clusters.units()[:, 0]
 
 
 def _means(batch: Batch) -> Array:

@@ -7,16 +7,9 @@ from dataclasses import fields
 from typing import Any
 
 from aegis.errors import SettingError, check_choice, did_you_mean
-from aegis.worlds.additive_world import Additive
 from aegis.worlds.base import (
     LegacyOffer,
     World,
-    availability_columns,
-    check_counts,
-    check_finite,
-    check_shares,
-    check_size,
-    check_spreads,
     full_propensity,
     named_parameters,
     parse_legacy,
@@ -27,7 +20,7 @@ from aegis.worlds.clinic import Clinic
 from aegis.worlds.dosing import Dosing
 from aegis.worlds.linear_world import LinearWorld
 from aegis.worlds.oracle import OraclePolicy, oracle_value, true_value
-from aegis.worlds.unified_world import PRESETS, SHIFTS, Unified
+from aegis.worlds.unified_world import PRESETS, SHIFTS, Additive, Unified
 
 WORLDS: dict[str, type[World]] = {
     "unified": Unified,
@@ -97,12 +90,6 @@ __all__ = [
     "OraclePolicy",
     "Unified",
     "World",
-    "availability_columns",
-    "check_counts",
-    "check_finite",
-    "check_shares",
-    "check_size",
-    "check_spreads",
     "full_propensity",
     "make_world",
     "oracle_value",

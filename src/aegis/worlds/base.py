@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from aegis.errors import SettingError, check_choice, did_you_mean, finite_number, whole_number
 from aegis.policies import Epsilon, Legacy, LevelRule
-from aegis.problem import Actions, Array, Batch, Bools, Ints, Policy, Problem, Propensity, Rows
+from aegis.problem import Actions, Array, Batch, Bools, Ints, Level, Policy, Problem, Propensity, Rows, Variable
 from aegis.worlds.simulation import episode_of_each, simulate
 
 LARGEST = 1e6  # of a parameter's modulus: beyond it squares and exponentials of the equations lose all meaning
@@ -29,57 +29,16 @@ MOST_ACTIONS = 10**4
 MOST_PROBABILITIES = 10**7  # decisions x actions of one episode at one level
 
 
-def check_finite(world: object, names: Iterable[str], low: float = -LARGEST, high: float = LARGEST) -> None:
-    """Require numbers of a size that can be computed with."""
-    for name in names:
-        finite_number(f"world '{_name(world)}': '{name}'", getattr(world, name), low, high)
-
-
-def check_spreads(world: object, names: Iterable[str]) -> None:
-    """Require standard deviations: not negative, and neither vanishing nor enormous."""
-    check_finite(world, names, 0.0)
-    for name in names:
-        value = getattr(world, name)
-        if 0 < value < SMALLEST_SPREAD:
-            raise SettingError(f"world '{_name(world)}': '{name}' is 0, or a number from {SMALLEST_SPREAD:g}; found {value!r}")
-
-
-def check_shares(world: object, names: Iterable[str]) -> None:
-    """Require probabilities or mixing shares in [0, 1]."""
-    check_finite(world, names, 0.0, 1.0)
-
-
-def check_counts(world: object, names: Iterable[str], least: int = 1, most: int = MOST_DECISIONS) -> None:
-    """Require whole numbers from `least` to `most`."""
-    for name in names:
-        whole_number(f"world '{_name(world)}': '{name}'", getattr(world, name), least, most)
-
-
-def check_size(world: object, steps: tuple[int, ...], actions: Iterable[int]) -> None:
-    """Require an episode that fits into memory, from decisions below each parent and actions of each level, outermost first."""
-    rows, words = 1, " x ".join(map(str, steps))
-    for number, choices in zip(steps, actions, strict=True):
-        rows *= number
-        if rows > MOST_DECISIONS or rows * choices > MOST_PROBABILITIES:
-            raise SettingError(
-                f"world '{_name(world)}': {words} decisions with {choices} actions in one episode; at most {MOST_DECISIONS} "
-                f"decisions and {MOST_PROBABILITIES} probabilities are allowed: use fewer steps or a coarser grid, and simulate "
-                "more episodes"
-            )
-
-
-def _name(world: object) -> str:
-    return str(getattr(world, "name", type(world).__name__))
-
-
 def full_propensity(actions: Actions) -> Propensity:
     """Return a propensity with one column per action: a simulated log knows the whole distribution."""
     return Propensity(columns=_columns("p", actions))
 
 
-def availability_columns(actions: Actions) -> tuple[str, ...]:
-    """Return one availability column per action."""
-    return _columns("can", actions)
+def simulated_level(name: str, actions: Actions, context: tuple[Variable, ...], decision: str, masked: bool = False) -> Level:
+    """Return a level whose log knows the whole distribution; masked: and which actions were available."""
+    available = _columns("can", actions) if masked else ()
+    propensity = full_propensity(actions)
+    return Level(name=name, actions=actions, context=context, propensity=propensity, decision=decision, available=available)
 
 
 def _columns(prefix: str, actions: Actions) -> tuple[str, ...]:
@@ -156,6 +115,8 @@ def describe_offers(offers: Mapping[str, LegacyOffer]) -> str:
 
 Noise = Mapping[str, Array]
 
+NoiseLaws = Mapping[str, Mapping[str, Literal["normal", "uniform"]]]  # by level and name of a noise
+
 
 class World(ABC):
     """A plant given by equations; a subclass is a frozen dataclass whose fields are its parameters.
@@ -168,10 +129,9 @@ class World(ABC):
     __slots__ = ()
 
     name: ClassVar[str]
-    ragged: ClassVar[bool] = False
     presets: ClassVar[Mapping[str, Mapping[str, float]]] = {}  # parameters that go together, by name
     shifts: ClassVar[Mapping[str, Mapping[str, float]]] = {}  # what changes under a distribution shift, by name
-    noises: ClassVar[Mapping[str, Mapping[str, Literal["normal", "uniform"]]]]
+    noises: ClassVar[NoiseLaws]
 
     confounder: float  # P(U = 1), of a world with a latent U
 
@@ -185,10 +145,37 @@ class World(ABC):
     def steps(self) -> tuple[int, ...]:
         """The largest number of decisions below one parent, outermost level first."""
 
-    def shifted(self, what: str) -> Self:
-        """Return the world after one of its shifts; raise SettingError with those it has."""
-        changed: Any = self
-        return replace(changed, **named_parameters("shift", what, self.name, self.shifts))
+    # ---- checks of parameters --------------------------------------------------------------------------------------
+
+    def check_finite(self, *names: str, low: float = -LARGEST, high: float = LARGEST) -> None:
+        """Require numbers of a size that can be computed with."""
+        for name in names:
+            finite_number(f"world '{self.name}': '{name}'", getattr(self, name), low, high)
+
+    def check_spreads(self, *names: str) -> None:
+        """Require standard deviations: not negative, and neither vanishing nor enormous."""
+        self.check_finite(*names, low=0.0)
+        for name in names:
+            value = getattr(self, name)
+            if 0 < value < SMALLEST_SPREAD:
+                raise SettingError(f"world '{self.name}': '{name}' is 0, or a number from {SMALLEST_SPREAD:g}; found {value!r}")
+
+    def check_counts(self, *names: str, least: int = 1, most: int = MOST_DECISIONS) -> None:
+        """Require whole numbers from `least` to `most`."""
+        for name in names:
+            whole_number(f"world '{self.name}': '{name}'", getattr(self, name), least, most)
+
+    def check_size(self, actions: Iterable[int]) -> None:
+        """Require an episode that fits into memory, from the numbers of actions of each level, outermost first."""
+        rows, words = 1, " x ".join(map(str, self.steps))
+        for number, choices in zip(self.steps, actions, strict=True):
+            rows *= number
+            if rows > MOST_DECISIONS or rows * choices > MOST_PROBABILITIES:
+                raise SettingError(
+                    f"world '{self.name}': {words} decisions with {choices} actions in one episode; at most {MOST_DECISIONS} "
+                    f"decisions and {MOST_PROBABILITIES} probabilities are allowed: use fewer steps or a coarser grid, and "
+                    "simulate more episodes"
+                )
 
     # ---- the equations ---------------------------------------------------------------------------------------------
 

@@ -15,23 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from aegis.policies import Natural, Nearest, Uniform
-from aegis.problem import Actions, Array, Level, Problem, Reward, Rows, Variable
-from aegis.worlds.base import (
-    LegacyOffer,
-    Noise,
-    World,
-    check_counts,
-    check_shares,
-    check_size,
-    check_spreads,
-    full_propensity,
-    with_exploration,
-)
+from aegis.problem import Actions, Array, Problem, Reward, Rows, Variable
+from aegis.worlds.base import LegacyOffer, Noise, NoiseLaws, World, simulated_level, with_exploration
 from aegis.worlds.quadrature import gaussian_nodes, latent_chance, latent_nodes
 
 LIFT = 0.4  # what the latent U adds to acidity and to yield
@@ -44,7 +34,7 @@ class ChemicalPlant(World):
     """The three-level plant: by default 2 batches x 3 recipe steps x 5 doses per episode."""
 
     name: ClassVar[str] = "plant"
-    noises: ClassVar[Mapping[str, Mapping[str, Literal["normal", "uniform"]]]] = {
+    noises: ClassVar[NoiseLaws] = {
         "batch": {"W": "normal"},
         "recipe": {"N_V": "normal"},
         "dose": {"U": "uniform", "N_H": "normal", "N_Y": "uniform"},
@@ -61,11 +51,11 @@ class ChemicalPlant(World):
     problem: Problem = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_counts(self, ("batches", "recipe_steps", "doses"))
-        check_spreads(self, ("viscosity_sd", "acidity_sd", "yield_noise", "natural_sd"))
-        check_shares(self, ("confounder",))
+        self.check_counts("batches", "recipe_steps", "doses")
+        self.check_spreads("viscosity_sd", "acidity_sd", "yield_noise", "natural_sd")
+        self.check_finite("confounder", low=0.0, high=1.0)
         object.__setattr__(self, "problem", self._problem())
-        check_size(self, self.steps, [level.actions.count for level in self.problem.levels])
+        self.check_size([level.actions.count for level in self.problem.levels])
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -125,36 +115,13 @@ class ChemicalPlant(World):
         }
 
     def _problem(self) -> Problem:
-        blend, temperature, dose = (
-            Actions.grid("blend", -1.0, 1.0, 5),
-            Actions.grid("temperature", -1.5, 1.5, 6),
-            Actions.grid("dose", -1.5, 1.5, 7),
-        )
         # The loss is not negative and the yield noise is bounded, so that these limits always hold.
         limits = (-self.yield_noise - 0.6, PEAK + LIFT + self.yield_noise)
         return Problem(
             levels=(
-                Level(
-                    name="batch",
-                    actions=blend,
-                    context=(Variable("quality"),),
-                    propensity=full_propensity(blend),
-                    decision="batch_run",
-                ),
-                Level(
-                    name="recipe",
-                    actions=temperature,
-                    context=(Variable("viscosity"),),
-                    propensity=full_propensity(temperature),
-                    decision="recipe_run",
-                ),
-                Level(
-                    name="dose",
-                    actions=dose,
-                    context=(Variable("acidity"),),
-                    propensity=full_propensity(dose),
-                    decision="dose_run",
-                ),
+                simulated_level("batch", Actions.grid("blend", -1.0, 1.0, 5), (Variable("quality"),), "batch_run"),
+                simulated_level("recipe", Actions.grid("temperature", -1.5, 1.5, 6), (Variable("viscosity"),), "recipe_run"),
+                simulated_level("dose", Actions.grid("dose", -1.5, 1.5, 7), (Variable("acidity"),), "dose_run"),
             ),
             reward=Reward("profit", limits, unit="EUR/kg"),
             outcome=Variable("yield"),

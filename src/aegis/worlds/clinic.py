@@ -14,22 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from aegis.policies import Constant, Natural, Nearest, Softmax, Uniform
-from aegis.problem import Actions, Array, Bools, Ints, Level, Problem, Reward, Rows, Variable
-from aegis.worlds.base import (
-    LegacyOffer,
-    Noise,
-    World,
-    availability_columns,
-    check_shares,
-    check_spreads,
-    full_propensity,
-    with_exploration,
-)
+from aegis.problem import Actions, Array, Bools, Ints, Problem, Reward, Rows, Variable
+from aegis.worlds.base import LegacyOffer, Noise, NoiseLaws, World, simulated_level, with_exploration
 from aegis.worlds.quadrature import clipped_mean, gaussian_nodes, latent_chance, latent_nodes
 
 WARDS = ("general", "surgical", "day")
@@ -56,8 +47,7 @@ class Clinic(World):
     """The clinic: one plan per episode and a number of doses that depends on plan and ward."""
 
     name: ClassVar[str] = "clinic"
-    ragged: ClassVar[bool] = True
-    noises: ClassVar[Mapping[str, Mapping[str, Literal["normal", "uniform"]]]] = {
+    noises: ClassVar[NoiseLaws] = {
         "plan": {"severity": "normal", "frailty": "normal", "ward": "uniform", "stay": "uniform"},
         "dose": {"response": "uniform", "U": "uniform", "N_L": "normal", "N_Y": "normal"},
     }
@@ -68,8 +58,8 @@ class Clinic(World):
     problem: Problem = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_spreads(self, ("level_sd", "recovery_sd"))
-        check_shares(self, ("confounder",))
+        self.check_spreads("level_sd", "recovery_sd")
+        self.check_finite("confounder", low=0.0, high=1.0)
         object.__setattr__(self, "problem", _problem())
 
     @property
@@ -162,22 +152,8 @@ def _problem() -> Problem:
     ward, response = Variable("ward", "categorical", values=WARDS), Variable("response", "categorical", values=RESPONSES)
     return Problem(
         levels=(
-            Level(
-                name="plan",
-                actions=plan,
-                context=(patient, ward),
-                propensity=full_propensity(plan),
-                decision="plan_id",
-                available=availability_columns(plan),
-            ),
-            Level(
-                name="dose",
-                actions=dose,
-                context=(response, Variable("level")),
-                propensity=full_propensity(dose),
-                decision="dose_id",
-                available=availability_columns(dose),
-            ),
+            simulated_level("plan", plan, (patient, ward), "plan_id", masked=True),
+            simulated_level("dose", dose, (response, Variable("level")), "dose_id", masked=True),
         ),
         reward=Reward("reward", (0.0, 1.0)),
         outcome=Variable("recovery"),

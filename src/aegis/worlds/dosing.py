@@ -14,26 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from aegis.errors import check_choice
 from aegis.policies import Constant, Gaussian, Uniform
 from aegis.problem import Actions, Array, Level, Problem, Propensity, Reward, Rows, Variable
-from aegis.worlds.base import (
-    SMALLEST_SPREAD,
-    LegacyOffer,
-    Noise,
-    World,
-    check_counts,
-    check_finite,
-    check_shares,
-    check_size,
-    check_spreads,
-    full_propensity,
-    with_exploration,
-)
+from aegis.worlds.base import SMALLEST_SPREAD, LegacyOffer, Noise, NoiseLaws, World, simulated_level, with_exploration
 from aegis.worlds.quadrature import gaussian_nodes, latent_chance, latent_nodes
 
 LOW, HIGH = 0.0, 10.0
@@ -47,7 +35,7 @@ class Dosing(World):
     """By default one regimen and 4 doses a course; `bandwidth` and `points` are those of the problem's interval."""
 
     name: ClassVar[str] = "dosing"
-    noises: ClassVar[Mapping[str, Mapping[str, Literal["normal", "uniform"]]]] = {
+    noises: ClassVar[NoiseLaws] = {
         "course": {"S": "normal"},
         "dose": {"U": "uniform", "N_H": "normal", "N_Y": "uniform"},
     }
@@ -63,15 +51,15 @@ class Dosing(World):
     problem: Problem = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_counts(self, ("doses",))
-        check_counts(self, ("points",), least=2, most=1000)
-        check_finite(self, ("bandwidth",))
-        check_spreads(self, ("marker_sd",))
-        check_finite(self, ("width", "natural_sd"), SMALLEST_SPREAD)
-        check_shares(self, ("confounder",))
+        self.check_counts("doses")
+        self.check_counts("points", least=2, most=1000)
+        self.check_finite("bandwidth")
+        self.check_spreads("marker_sd")
+        self.check_finite("width", "natural_sd", low=SMALLEST_SPREAD)
+        self.check_finite("confounder", low=0.0, high=1.0)
         check_choice(self.ends, ("cut", "clip"), "'ends' of world 'dosing'")
         object.__setattr__(self, "problem", self._problem())
-        check_size(self, self.steps, [level.actions.count for level in self.problem.levels])
+        self.check_size([level.actions.count for level in self.problem.levels])
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -133,13 +121,7 @@ class Dosing(World):
         density = Propensity(column="density_dose", density=True)
         return Problem(
             levels=(
-                Level(
-                    name="course",
-                    actions=regimen,
-                    context=(Variable("severity"),),
-                    propensity=full_propensity(regimen),
-                    decision="course_number",
-                ),
+                simulated_level("course", regimen, (Variable("severity"),), "course_number"),
                 Level(name="dose", actions=dose, context=(Variable("marker"),), propensity=density, decision="dose_number"),
             ),
             reward=Reward("benefit", (-2 * COST, PEAK + LIFT_Y + 2 * NOISE), unit="points"),

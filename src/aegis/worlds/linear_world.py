@@ -10,23 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from aegis.policies import Constant, Natural, Uniform
-from aegis.problem import Actions, Array, Level, Problem, Reward, Rows, Variable
-from aegis.worlds.base import (
-    LegacyOffer,
-    Noise,
-    World,
-    check_counts,
-    check_shares,
-    check_size,
-    check_spreads,
-    full_propensity,
-    with_exploration,
-)
+from aegis.problem import Actions, Array, Problem, Reward, Rows, Variable
+from aegis.worlds.base import LegacyOffer, Noise, NoiseLaws, World, simulated_level, with_exploration
 from aegis.worlds.quadrature import clipped_mean, latent_chance, latent_nodes
 
 TASKS = (1.0, 2.0, 3.0)
@@ -38,7 +28,7 @@ class LinearWorld(World):
     """The linear world: machine setting M in 1..5 once per episode, action A in 1..10 at every step."""
 
     name: ClassVar[str] = "linear"
-    noises: ClassVar[Mapping[str, Mapping[str, Literal["normal", "uniform"]]]] = {
+    noises: ClassVar[NoiseLaws] = {
         "meta": {"T": "uniform"},
         "inner": {"U": "uniform", "N_C": "normal", "N_Y": "normal", "N_R": "normal"},
     }
@@ -53,11 +43,11 @@ class LinearWorld(World):
     problem: Problem = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_counts(self, ("outer_steps", "inner_steps"))
-        check_spreads(self, ("context_sd", "outcome_sd", "reward_sd", "natural_sd"))
-        check_shares(self, ("confounder",))
+        self.check_counts("outer_steps", "inner_steps")
+        self.check_spreads("context_sd", "outcome_sd", "reward_sd", "natural_sd")
+        self.check_finite("confounder", low=0.0, high=1.0)
         object.__setattr__(self, "problem", _problem())
-        check_size(self, self.steps, [level.actions.count for level in self.problem.levels])
+        self.check_size([level.actions.count for level in self.problem.levels])
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -121,12 +111,8 @@ def _problem() -> Problem:
     setting, action = Actions.of("M", tuple(range(1, 6))), Actions.of("A", tuple(range(1, 11)))
     return Problem(
         levels=(
-            Level(
-                name="meta", actions=setting, context=(Variable("T"),), propensity=full_propensity(setting), decision="meta_step"
-            ),
-            Level(
-                name="inner", actions=action, context=(Variable("C"),), propensity=full_propensity(action), decision="inner_step"
-            ),
+            simulated_level("meta", setting, (Variable("T"),), "meta_step"),
+            simulated_level("inner", action, (Variable("C"),), "inner_step"),
         ),
         reward=Reward("R", (0.0, 1.0)),
         outcome=Variable("Y"),

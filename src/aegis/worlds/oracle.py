@@ -12,8 +12,20 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from aegis.errors import PolicyError, SettingError, whole_number
-from aegis.policies import Epsilon, Function, Gaussian, Hybrid, Legacy, LevelRule, Uniform, linear_predictor, probability_taken
+from aegis.errors import SettingError, whole_number
+from aegis.policies import (
+    Epsilon,
+    Function,
+    Gaussian,
+    Hybrid,
+    Legacy,
+    LevelRule,
+    Logged,
+    Uniform,
+    linear_predictor,
+    probability_taken,
+    refuse_undecided,
+)
 from aegis.problem import AnyArray, Array, Batch, Level, Policy, Rows, Scope, augmented_context, hypothetical_batch
 from aegis.worlds.base import World
 
@@ -25,16 +37,12 @@ ACROSS = 64  # nodes of a whole interval
 
 
 def interval_nodes(policy: Policy, level: Level, batch: Batch, fineness: int = 1) -> Nodes | None:
-    """Return nodes of what a policy takes from an interval, `[n, k]`; None if it chooses points, which have windows of their own.
-
-    Raises SettingError for a policy that draws in a way of its own that is not known here.
-    """
+    """Return nodes of what a policy takes from an interval, `[n, k]`; None if it chooses points and acts in their windows."""
     if isinstance(policy, Hybrid):
         return interval_nodes(policy.new if level.name in policy.scope else policy.legacy, level, batch, fineness)
     if isinstance(policy, Legacy):
-        return _rule_nodes(
-            policy.rules[level.name], level, augmented_context(policy.problem, batch, level.name), len(batch), fineness
-        )
+        rows = augmented_context(policy.problem, batch, level.name)
+        return _rule_nodes(policy.rules[level.name], level, rows, len(batch), fineness)
     if isinstance(policy, Function):
         centres = policy.centres(level.name, batch)
         return None if centres is None else window_nodes(level, centres, fineness)
@@ -52,7 +60,7 @@ def window_nodes(level: Level, centres: Array, fineness: int = 1) -> Nodes:
     return middle[:, None] + half[:, None] * nodes, np.tile(weights / 2, (centres.size, 1))
 
 
-def _rule_nodes(rule: LevelRule, level: Level, rows: Rows, count: int, fineness: int) -> Nodes | None:
+def _rule_nodes(rule: LevelRule, level: Level, rows: Rows, count: int, fineness: int) -> Nodes:
     low, high = level.actions.limits
     if isinstance(rule, Uniform):
         nodes, weights = np.polynomial.legendre.leggauss(ACROSS * fineness)
@@ -60,14 +68,14 @@ def _rule_nodes(rule: LevelRule, level: Level, rows: Rows, count: int, fineness:
     if isinstance(rule, Gaussian):
         return _gaussian_rule_nodes(rule, level, rows, count, fineness)
     if isinstance(rule, Epsilon):
-        base = _rule_nodes(rule.rule, level, rows, count, fineness)
-        base = _point_nodes(rule.rule, level, rows, count, fineness) if base is None else base
-        free = _rule_nodes(Uniform(), level, rows, count, fineness)
-        if free is None:
-            raise SettingError("a uniform draw has nodes")
+        base, free = (_rule_nodes(part, level, rows, count, fineness) for part in (rule.rule, Uniform()))
         share = rule.epsilon
         return np.hstack([base[0], free[0]]), np.hstack([(1 - share) * base[1], share * free[1]])
-    return None
+    # Any other rule chooses points: nodes of all windows, weighted by the probabilities of their points.
+    chances = rule.probabilities(level, rows, count)
+    some = np.flatnonzero(chances.any(axis=0))
+    values, weights = window_nodes(level, level.actions.numbers[some], fineness)
+    return np.tile(values.ravel(), (count, 1)), (chances[:, some, None] * weights[None]).reshape(count, -1)
 
 
 def _gaussian_rule_nodes(rule: Gaussian, level: Level, rows: Rows, count: int, fineness: int) -> Nodes:
@@ -85,14 +93,6 @@ def _gaussian_rule_nodes(rule: Gaussian, level: Level, rows: Rows, count: int, f
     return np.hstack([inside, ends]), np.hstack([(last - first)[:, None] * weights / 2, chances])
 
 
-def _point_nodes(rule: LevelRule, level: Level, rows: Rows, count: int, fineness: int) -> Nodes:
-    """Return nodes of all windows, weighted by the probabilities of their points."""
-    chances = rule.probabilities(level, rows, count)
-    some = np.flatnonzero(chances.any(axis=0))
-    values, weights = window_nodes(level, level.actions.numbers[some], fineness)
-    return np.tile(values.ravel(), (count, 1)), (chances[:, some, None] * weights[None]).reshape(count, -1)
-
-
 # Innermost decisions x actions x particles worked on at once: a few arrays of 16 MB.
 _AT_ONCE = 1 << 21
 
@@ -102,80 +102,67 @@ class BackwardInduction:
     """The backward recursion over levels; position 0 is the outermost level.
 
     known: contexts and actions above a decision, `[n]` by variable name. chosen: the action indices above, `[n]` by level name.
-    belief `[S, n]`: probability of each particle of the behaviour together with its actions above. Values come per
-    particle, `[S, n]`, with S = 1 where the behaviour no longer acts.
+    Values come per particle of the behaviour, `[S, n]`, with S = 1 where it no longer acts.
     """
 
     world: World
     scope: Scope
-    behaviour: Policy | None
+    behaviour: Policy
     fineness: int
 
-    def __post_init__(self) -> None:
-        whole_number("oracle: 'fineness'", self.fineness)
-        left = [name for name in self.world.problem.names if name not in self.scope]
-        if left and self.behaviour is None:
+    @classmethod
+    def of(cls, world: World, scope: Iterable[str] | None, behaviour: Policy | None, fineness: int) -> BackwardInduction:
+        """Return the recursion; SettingError if a level is neither controlled nor has a behaviour."""
+        whole_number("oracle: 'fineness'", fineness)
+        inside = world.problem.scope(scope)
+        left = [name for name in world.problem.names if name not in inside]
+        if left and behaviour is None:
             raise SettingError(f"oracle: no policy acts at {', '.join(left)}; give a behaviour policy or a scope with all levels")
+        if inside and behaviour is not None and behaviour.weights.size > 1:
+            raise SettingError("oracle: beside a controller the other levels have a policy of one particle, found a mixture")
+        return cls(world, inside, behaviour or Logged(world.problem), fineness)
 
     @property
     def weights(self) -> Array:
         """The behaviour's particle weights `[S]`."""
-        return np.ones(1) if self.behaviour is None else np.asarray(self.behaviour.weights, dtype=np.float64)
+        return np.asarray(self.behaviour.weights, dtype=np.float64)
 
-    @property
-    def followed(self) -> Policy:
-        """The behaviour; only asked for at levels outside the scope, where it is known to exist."""
-        if self.behaviour is None:
-            raise SettingError("oracle: give a behaviour policy for the levels outside the scope")
-        return self.behaviour
-
-    def value(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> Array:
+    def value(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], count: int) -> Array:
         """Return the expected reward `[S or 1, n]` below each of `count` rows, before the contexts at `position` are seen."""
         level = self.world.problem.names[position]
         if self._controlled_from(position):
             # Only what enters the equations matters here: rows that agree on that share their value.
-            known, inverse = _distinct(known, self.world.matters(level), count)
-            rows = _distinct_count(inverse, count)
-            return np.asarray(_spread_over(self._value(position, known, {}, np.ones((1, rows)), rows).T, inverse).T)
-        return self._value(position, known, chosen, belief, count)
+            known, inverse, rows = _distinct(known, self.world.matters(level), count)
+            return self._value(position, known, {}, rows)[:, inverse]
+        return self._value(position, known, chosen, count)
 
-    def _value(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> Array:
+    def _value(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], count: int) -> Array:
         level = self.world.problem.names[position]
-        piece = max(_AT_ONCE // (self._below(position) * belief.shape[0]), 1)
+        piece = max(_AT_ONCE // (self._below(position) * self.weights.size), 1)
         if count > piece:
-            parts = [slice(start, start + piece) for start in range(0, count, piece)]
-            return np.concatenate(
-                [
-                    self._value(
-                        position, _rows(known, part), _rows(chosen, part), belief[:, part], min(piece, count - part.start)
-                    )
-                    for part in parts
-                ],
-                axis=1,
-            )
+            parts = [slice(start, min(start + piece, count)) for start in range(0, count, piece)]
+            values = [self._value(position, _rows(known, part), _rows(chosen, part), part.stop - part.start) for part in parts]
+            return np.concatenate(values, axis=1)
         # Laws and mean rewards follow from what enters the equations: computed once for rows that agree on that.
-        distinct, inverse = _distinct(known, self.world.matters(level), count)
-        context, weights = self.world.context_law(level, distinct, _distinct_count(inverse, count), self.fineness)
+        distinct, inverse, rows = _distinct(known, self.world.matters(level), count)
+        context, weights = self.world.context_law(level, distinct, rows, self.fineness)
         nodes = weights.shape[1]
         rewards: Array | None = None
         drawn = self.world.problem.levels[position].actions.continuous and level not in self.scope
         if position + 1 == len(self.world.problem.levels) and not drawn:
             rewards = self._rewards(_crossed(distinct, context, nodes), weights.size)
-            rewards = _spread_over(rewards.reshape(*weights.shape, -1), inverse).reshape(1, count * nodes, -1)
-        context = {name: _spread_over(values, inverse) for name, values in context.items()}
+            rewards = rewards.reshape(*weights.shape, -1)[inverse].reshape(1, count * nodes, -1)
+        context = {name: values[inverse] for name, values in context.items()}
         chosen = {name: np.repeat(index, nodes) for name, index in chosen.items()}
-        known, belief = _crossed(known, context, nodes), np.repeat(belief, nodes, axis=1)
-        each = self._decided(position, known, chosen, belief, count * nodes, rewards)
-        return np.einsum("snk,nk->sn", each.reshape(each.shape[0], count, nodes), _spread_over(weights, inverse))
+        each = self._decided(position, _crossed(known, context, nodes), chosen, count * nodes, rewards)
+        return np.einsum("snk,nk->sn", each.reshape(each.shape[0], count, nodes), weights[inverse])
 
-    def _decided(
-        self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int, rewards: Array | None
-    ) -> Array:
+    def _decided(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], count: int, rewards: Array | None) -> Array:
         """Return `[S or 1, n]`: contexts seen, the action now taken by the controller or the behaviour."""
         level = self.world.problem.names[position]
         if level in self.scope:
-            values = self._actions(position, known, chosen, belief, count) if rewards is None else rewards
-            best = self._choice(level, values, known, belief)
+            values = self._actions(position, known, chosen, count) if rewards is None else rewards
+            best = self._choice(level, values, known)
             return np.take_along_axis(values, best[None, :, None], axis=2)[:, :, 0]
         spec = self.world.problem.level(level)
         if spec.actions.continuous:
@@ -185,8 +172,8 @@ class BackwardInduction:
             for outer in self.world.problem.names[: position + 1]
             if (mask := self.world.available(outer, known)) is not None
         }
-        full = self.followed.full(level, hypothetical_batch(self.world.problem, level, count, known, chosen, masks))
-        values = self._actions(position, known, chosen, belief[:, :, None] * full, count) if rewards is None else rewards
+        full = self.behaviour.full(level, hypothetical_batch(self.world.problem, level, count, known, chosen, masks))
+        values = self._actions(position, known, chosen, count) if rewards is None else rewards
         return np.einsum("sna,sna->sn", full, np.broadcast_to(values, full.shape))
 
     def _on_interval(self, spec: Level, known: Rows, chosen: Mapping[str, AnyArray], count: int) -> Array:
@@ -194,16 +181,16 @@ class BackwardInduction:
         if spec is not self.world.problem.innermost:
             raise SettingError(f"oracle: only the innermost level of a world may have an interval, found '{spec.name}'")
         batch = hypothetical_batch(self.world.problem, spec.name, count, known, chosen)
-        nodes = interval_nodes(self.followed, spec, batch, self.fineness)
+        nodes = interval_nodes(self.behaviour, spec, batch, self.fineness)
         if nodes is None:
-            full, rewards = self.followed.full(spec.name, batch), self._rewards(known, count)
+            full, rewards = self.behaviour.full(spec.name, batch), self._rewards(known, count)
             return np.einsum("sna,na->sn", full, rewards)
         values, weights = nodes
         rows = {name: np.repeat(column, values.shape[1], axis=0) for name, column in known.items()}
         earned = self.world.mean_reward({**rows, spec.actions.column: values.ravel()}).reshape(values.shape)
         return np.asarray(np.sum(earned * weights, axis=1)[None])
 
-    def best(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> AnyArray:
+    def best(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], count: int) -> AnyArray:
         """Return the best action `[n]` of a controlled level for states given with their contexts."""
         level = self.world.problem.names[position]
         inside = self._below(position + 1) if position + 1 < len(self.world.problem.names) else 1
@@ -211,19 +198,18 @@ class BackwardInduction:
         choices = []
         for start in range(0, count, piece):
             part = slice(start, min(start + piece, count))
-            rows, share = _rows(known, part), belief[:, part]
-            values = self._actions(position, rows, _rows(chosen, part), share, part.stop - start)
-            choices.append(self._choice(level, values, rows, share))
+            rows = _rows(known, part)
+            values = self._actions(position, rows, _rows(chosen, part), part.stop - start)
+            choices.append(self._choice(level, values, rows))
         return np.concatenate(choices)
 
-    def _choice(self, level: str, values: Array, known: Rows, belief: Array) -> AnyArray:
-        """Return the available action `[n]` that is best on average over the particles that may be acting."""
-        mean = values[0] if values.shape[0] == 1 else np.einsum("sn,sna->na", belief, values)
+    def _choice(self, level: str, values: Array, known: Rows) -> AnyArray:
+        """Return the available action `[n]` that is best; values `[1, n, A]`."""
         mask = self.world.available(level, known)
-        return np.argmax(mean if mask is None else np.where(mask, mean, -np.inf), axis=1)
+        return np.argmax(values[0] if mask is None else np.where(mask, values[0], -np.inf), axis=1)
 
-    def _actions(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> Array:
-        """Return the value of every action, `[S or 1, n, A]`; belief `[S, n]`, or `[S, n, A]` if the action tells about it."""
+    def _actions(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], count: int) -> Array:
+        """Return the value of every action, `[S or 1, n, A]`."""
         spec = self.world.problem.levels[position]
         if position + 1 == len(self.world.problem.levels):
             return self._rewards(known, count)[None]
@@ -232,8 +218,7 @@ class BackwardInduction:
         rows = {name: np.repeat(values, actions, axis=0) for name, values in known.items()}
         rows[spec.actions.column] = spec.actions.as_rows(index)
         after = {name: np.repeat(values, actions) for name, values in chosen.items()} | {spec.name: index}
-        shares = belief.reshape(belief.shape[0], -1) if belief.ndim == 3 else np.repeat(belief, actions, axis=1)
-        values = self.value(position + 1, rows, after, shares, count * actions)
+        values = self.value(position + 1, rows, after, count * actions)
         return values.reshape(values.shape[0], count, actions)
 
     def _rewards(self, known: Rows, count: int) -> Array:
@@ -283,23 +268,13 @@ def _crossed(known: Rows, context: Rows, nodes: int) -> Rows:
     return rows | {name: values.reshape(-1, *values.shape[2:]) for name, values in context.items()}
 
 
-def _distinct_count(inverse: AnyArray | None, count: int) -> int:
-    return count if inverse is None else int(inverse.max()) + 1
-
-
-def _spread_over(values: AnyArray, inverse: AnyArray | None) -> AnyArray:
-    return values if inverse is None else values[inverse]
-
-
-def _distinct(known: Rows, names: tuple[str, ...], count: int) -> tuple[Rows, AnyArray | None]:
-    """Return the distinct rows of the named variables and each row's place among them; None if all rows differ."""
+def _distinct(known: Rows, names: tuple[str, ...], count: int) -> tuple[Rows, AnyArray, int]:
+    """Return the distinct rows of the named variables, each row's place among them, and how many there are."""
     columns = [known[name].reshape(count, -1) for name in names]
     if not columns:
-        return {}, np.zeros(count, dtype=np.int64)
+        return {}, np.zeros(count, dtype=np.int64), 1
     _, first, inverse = np.unique(np.hstack(columns), axis=0, return_index=True, return_inverse=True)
-    if first.size == count:
-        return known, None
-    return {name: known[name][first] for name in names}, inverse.reshape(-1)
+    return {name: known[name][first] for name in names}, inverse.reshape(-1), first.size
 
 
 def true_value(world: World, policy: Policy, fineness: int = 1) -> float:
@@ -335,7 +310,7 @@ def oracle_value(world: World, scope: Iterable[str] | None = None, behaviour: Po
     scope
         The controlled levels, all by default.
     behaviour
-        The policy of the other levels.
+        The policy of the other levels, of one particle.
     fineness
         Multiplies the number of quadrature nodes of every context.
 
@@ -349,10 +324,9 @@ def oracle_value(world: World, scope: Iterable[str] | None = None, behaviour: Po
     SettingError
         If a level is neither controlled nor has a behaviour.
     """
-    solver = BackwardInduction(world=world, scope=world.problem.scope(scope), behaviour=behaviour, fineness=fineness)
-    weights = solver.weights
-    values = solver.value(0, {}, {}, weights[:, None], 1)[:, 0]
-    return float(weights @ np.broadcast_to(values, weights.shape))
+    solver = BackwardInduction.of(world, scope, behaviour, fineness)
+    values = solver.value(0, {}, {}, 1)[:, 0]
+    return float(solver.weights @ np.broadcast_to(values, solver.weights.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +340,7 @@ class OraclePolicy:
     scope
         The controlled levels, all by default.
     behaviour
-        The policy of the other levels.
+        The policy of the other levels, of one particle.
     fineness
         Multiplies the number of quadrature nodes of every context.
     """
@@ -378,11 +352,9 @@ class OraclePolicy:
     solver: BackwardInduction = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        scope = self.world.problem.scope(self.scope)
-        object.__setattr__(self, "scope", scope)
-        object.__setattr__(
-            self, "solver", BackwardInduction(world=self.world, scope=scope, behaviour=self.behaviour, fineness=self.fineness)
-        )
+        solver = BackwardInduction.of(self.world, self.scope, self.behaviour, self.fineness)
+        object.__setattr__(self, "scope", solver.scope)
+        object.__setattr__(self, "solver", solver)
 
     @property
     def weights(self) -> Array:
@@ -393,26 +365,16 @@ class OraclePolicy:
         """Return `[S, n, A]`: one for the best action at a controlled level."""
         solver, problem = self.solver, self.world.problem
         if level not in solver.scope:
-            return solver.followed.full(level, batch)
+            return solver.behaviour.full(level, batch)
         known = augmented_context(problem, batch, level)
         above = batch.ancestors(level)
         chosen = {outer.name: batch.levels[outer.name].action[above[outer.name]] for outer in problem.above(level)}
         position = problem.names.index(level)
-        best = solver.best(position, known, chosen, self._belief(level, batch), len(batch.levels[level]))
+        best = solver.best(position, known, chosen, len(batch.levels[level]))
         single = (np.arange(problem.level(level).actions.count) == best[:, None]).astype(np.float64)
         return np.broadcast_to(single, (self.weights.size, *single.shape))
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[S, n]`."""
-        if (batch.levels[level].action < 0).any():
-            raise PolicyError(f"level '{level}': some actions are undecided; ask for the full distribution instead")
+        refuse_undecided(level, batch.levels[level])
         return probability_taken(self.full(level, batch), self.world.problem.level(level), batch.levels[level])
-
-    def _belief(self, level: str, batch: Batch) -> Array:
-        """Return the joint probability `[S, n]` of particle and of the behaviour's actions above each decision."""
-        above = batch.ancestors(level)
-        belief = np.repeat(self.weights[:, None], len(batch.levels[level]), axis=1)
-        for outer in self.world.problem.above(level):
-            if outer.name not in self.solver.scope and self.weights.size > 1:
-                belief = belief * self.solver.followed.taken(outer.name, batch)[:, above[outer.name]]
-        return belief

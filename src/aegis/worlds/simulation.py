@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -61,12 +61,19 @@ def episode_noise(world: World, first: int, count: int, seed: int) -> EpisodeNoi
         pieces = [part[low * width : high * width] for part, (low, high) in zip(parts, bounds, strict=True)]
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
-    variables = {
-        level: {name: cut([block.variables[level][name] for block in blocks]) for name in names}
-        for level, names in world.noises.items()
-    }
-    action = {level: cut([block.action[level] for block in blocks]) for level in world.noises}
-    return EpisodeNoise(variables, action, cut([block.particle for block in blocks]))
+    return _combine(blocks, cut)
+
+
+def _combine(parts: Sequence[EpisodeNoise], join: Callable[[list[Array]], Array]) -> EpisodeNoise:
+    """Return the noise whose every array is made of the same array of each part."""
+    return EpisodeNoise(
+        variables={
+            level: {name: join([part.variables[level][name] for part in parts]) for name in names}
+            for level, names in parts[0].variables.items()
+        },
+        action={level: join([part.action[level] for part in parts]) for level in parts[0].action},
+        particle=join([part.particle for part in parts]),
+    )
 
 
 @functools.lru_cache(maxsize=4)  # a block of the longest episodes takes 300 MB
@@ -277,17 +284,9 @@ def noise_of_each(world: World, seeds: tuple[int, ...], block: int) -> list[Epis
         apart = np.stack([part.reshape(NOISE_BLOCK, -1) for part in parts], axis=1)
         return apart.reshape(NOISE_BLOCK, -1)
 
-    variables = {
-        level: {name: by_episode([noise.variables[level][name] for noise in drawn]) for name in names}
-        for level, names in world.noises.items()
-    }
-    action = {level: by_episode([noise.action[level] for noise in drawn]) for level in world.noises}
-    particle = by_episode([noise.particle for noise in drawn])
-    return [
-        EpisodeNoise(
-            {level: {name: values[k] for name, values in names.items()} for level, names in variables.items()},
-            {level: values[k] for level, values in action.items()},
-            particle[k],
-        )
-        for k in range(NOISE_BLOCK)
-    ]
+    whole = _combine(drawn, by_episode)
+
+    def episode(place: int) -> EpisodeNoise:
+        return _combine([whole], lambda parts: parts[0][place])
+
+    return [episode(place) for place in range(NOISE_BLOCK)]

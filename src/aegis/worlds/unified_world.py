@@ -1,4 +1,6 @@
-"""The paper's unified world (App. Experimental Setup): a slow lever M sets the law of the fast context Q.
+"""The paper's unified world (App. Experimental Setup), and the additive one (its reference handover).
+
+A slow lever M sets the law of the fast context Q:
 
     T ~ N(task_mean, task_sd)
     U ~ Bernoulli(confounder)
@@ -6,36 +8,24 @@
     Y = (1 - q) A Q + q (4 - (A - 0.5 Q)^2) + 0.3 U + N_Y,                                          N_Y ~ N(0, outcome_sd)
     R = Y + N_R,                                                                                    N_R ~ N(0, reward_sd)
 
-All second arguments are standard deviations. M and A lie on even grids on [-2, 2].
+All second arguments are standard deviations. M and A lie on even grids on [-2, 2]. In the additive world Q is linear in M, and
+Y = f_a A + 0.5 Q + 0.3 U + N_Y, so that linear mechanisms are correctly specified.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from aegis.errors import check_choice
 from aegis.policies import Constant, LevelRule, Natural, Sign, Uniform
-from aegis.problem import Actions, Array, Level, Problem, Reward, Rows, Variable
-from aegis.worlds.base import (
-    MOST_ACTIONS,
-    LegacyOffer,
-    Noise,
-    Rules,
-    World,
-    check_counts,
-    check_finite,
-    check_shares,
-    check_size,
-    check_spreads,
-    full_propensity,
-    with_exploration,
-)
-from aegis.worlds.quadrature import gaussian_nodes, latent_chance, latent_nodes, mean_limits
+from aegis.problem import Actions, Array, Problem, Reward, Rows, Variable
+from aegis.worlds.base import MOST_ACTIONS, LegacyOffer, Noise, NoiseLaws, Rules, World, simulated_level, with_exploration
+from aegis.worlds.quadrature import gaussian_nodes, latent_chance, latent_nodes
 
 LIFT = 0.3  # what the latent U adds to Q and to Y
 REACH = 2.0  # actions lie in [-REACH, REACH]
@@ -61,14 +51,13 @@ class Unified(World):
 
     gamma: strength of the lever M -> Q. eta: share of the saturating mechanism. nu: share of noise that grows with |M|.
     sigma_q: spread of the fast context. q: share of the quadratic outcome, whose best action is A = Q / 2. natural_sd: spread
-    of the natural M around 0.8 T. confounder: P(U = 1). graph: which graph the problem declares. mean_range: whether it
-    declares limits of the mean reward below a lever, which are narrower than those of single rewards.
+    of the natural M around 0.8 T. confounder: P(U = 1). graph: which graph the problem declares.
     """
 
     name: ClassVar[str] = "unified"
     presets: ClassVar[Mapping[str, Mapping[str, float]]] = PRESETS
     shifts: ClassVar[Mapping[str, Mapping[str, float]]] = SHIFTS
-    noises: ClassVar[Mapping[str, Mapping[str, Literal["normal", "uniform"]]]] = {
+    noises: ClassVar[NoiseLaws] = {
         "meta": {"T": "normal"},
         "inner": {"U": "uniform", "N_Q": "normal", "N_Y": "normal", "N_R": "normal"},
     }
@@ -89,12 +78,16 @@ class Unified(World):
     outcome_sd: float = 0.08
     reward_sd: float = 0.5
     graph: str = "true"
-    mean_range: bool = False
     problem: Problem = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_shares(self, ("eta", "q"))
-        check_shared(self)
+        self.check_finite("gamma", "task_mean")
+        self.check_finite("eta", "q", "nu", "confounder", low=0.0, high=1.0)
+        self.check_spreads("sigma_q", "task_sd", "natural_sd", "outcome_sd", "reward_sd")
+        self.check_counts("outer_steps", "inner_steps")
+        self.check_counts("outer_points", "inner_points", least=2, most=MOST_ACTIONS)
+        self.check_size((self.outer_points, self.inner_points))
+        check_choice(self.graph, GRAPHS, f"graph of world '{self.name}'")
         object.__setattr__(self, "problem", self._problem())
 
     @property
@@ -171,40 +164,18 @@ class Unified(World):
         }
 
     def _problem(self) -> Problem:
-        lever, action = (
-            Actions.grid(column, -REACH, REACH, points) for column, points in (("M", self.outer_points), ("A", self.inner_points))
-        )
-        means = self.mean_limits(self.effect, self._range()) if self.mean_range else None
+        lever = Actions.grid("M", -REACH, REACH, self.outer_points)
+        action = Actions.grid("A", -REACH, REACH, self.inner_points)
         return Problem(
             levels=(
-                Level(
-                    name="meta",
-                    actions=lever,
-                    context=(Variable("T"),),
-                    propensity=full_propensity(lever),
-                    decision="meta_step",
-                    mean_range=means,
-                ),
-                Level(
-                    name="inner",
-                    actions=action,
-                    context=(Variable("Q"),),
-                    propensity=full_propensity(action),
-                    decision="inner_step",
-                ),
+                simulated_level("meta", lever, (Variable("T"),), "meta_step"),
+                simulated_level("inner", action, (Variable("Q"),), "inner_step"),
             ),
             reward=Reward("R", self._range()),
             outcome=Variable("Y"),
             parents=GRAPHS[self.graph],
             latents={"U": ("Q", "Y")},
         )
-
-    def mean_limits(self, effect: Callable[[Array, Array], Array], limits: tuple[float, float]) -> tuple[float, float]:
-        """Return limits of the mean reward below a lever if an action has this effect, within those of single rewards."""
-        lever, action = (np.linspace(-REACH, REACH, points) for points in (self.outer_points, self.inner_points))
-        spread, noise = self.spread(lever), math.hypot(self.outcome_sd, self.reward_sd)
-        limits_below = mean_limits(effect, self.centre(lever), LIFT, spread, self.confounder, action, noise, self.inner_steps)
-        return max(limits_below[0], limits[0]), min(limits_below[1], limits[1])
 
     def _range(self) -> tuple[float, float]:
         """Return limits that the reward leaves less often than once in a million decisions, in steps of 5.
@@ -220,12 +191,34 @@ class Unified(World):
         return 5.0 * math.floor(low / 5), 5.0 * math.ceil(high / 5)
 
 
-def check_shared(world: Any) -> None:
-    """Check the parameters that the unified world shares with the additive one, in the name of `world`."""
-    check_finite(world, ("gamma", "task_mean"))
-    check_shares(world, ("nu", "confounder"))
-    check_spreads(world, ("sigma_q", "task_sd", "natural_sd", "outcome_sd", "reward_sd"))
-    check_counts(world, ("outer_steps", "inner_steps"))
-    check_counts(world, ("outer_points", "inner_points"), least=2, most=MOST_ACTIONS)
-    check_size(world, (world.outer_steps, world.inner_steps), (world.outer_points, world.inner_points))
-    check_choice(world.graph, GRAPHS, f"graph of world '{world.name}'")
+@dataclass(frozen=True, slots=True)
+class Additive(Unified):
+    """The additive world: `f_a` is the effect of A; the other parameters are those of the unified world."""
+
+    name: ClassVar[str] = "additive"
+    presets: ClassVar[Mapping[str, Mapping[str, float]]] = {}
+
+    eta: float = field(init=False, default=0.0)
+    q: float = field(init=False, default=0.0)
+    sigma_q: float = 1.0
+    inner_points: int = 11
+    f_a: float = 2.0
+
+    def __post_init__(self) -> None:
+        self.check_finite("f_a")
+        Unified.__post_init__(self)
+
+    def effect(self, action: Array, context: Array) -> Array:
+        """Return what A and Q add to Y."""
+        return self.f_a * action + 0.5 * context
+
+    def _range(self) -> tuple[float, float]:
+        """Return limits that the reward leaves less often than once in a million decisions, in steps of 5 from (-10, 10).
+
+        Here the noises add up to one Gaussian, so that five of its standard deviations do, at the worst actions.
+        """
+        lever = np.array([0.0, REACH])
+        centre = abs(self.f_a) * REACH + 0.5 * float(np.abs(self.centre(lever)).max()) + 1.5 * LIFT
+        spread = math.hypot(0.5 * float(self.spread(lever).max()), self.outcome_sd, self.reward_sd)
+        limit = max(10.0, 5.0 * math.ceil((centre + 5 * spread) / 5))
+        return -limit, limit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -110,17 +111,15 @@ def _types(published: PublishedTable, sent: Flags) -> Texts:
 
 
 def _days(published: PublishedTable) -> Texts:
-    days = published.text("sugg.select.update")
-    dates = np.array([_iso(day) for day in days])
+    """Return dates such as `2015-07-22`, for `2015/7/22` and for themselves."""
+    dates = np.array([_iso(day) for day in published.text("sugg.select.update")])
     published.refuse(dates == "", "sugg.select.update", "expected a date such as 2015/7/22")
     return dates
 
 
 def _iso(day: str) -> str:
-    """Return `2015-07-22` for `2015/7/22` and for itself; nothing for what is not a date."""
     try:
-        year, month, date = (int(part) for part in day.replace("-", "/").split("/"))
-        return str(np.datetime64(f"{year:04d}-{month:02d}-{date:02d}", "D"))
+        return datetime.strptime(day.replace("-", "/"), "%Y/%m/%d").date().isoformat()
     except ValueError:
         return ""
 

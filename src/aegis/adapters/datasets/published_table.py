@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,12 +63,11 @@ class PublishedTable:
             rest = f" (and {more:,} more row{'s' if more > 1 else ''} like it)" if more else ""
             raise LogError(f"{self.file}, row {row + 1}, column '{column}': {value}{expected}{rest}")
 
-    def rows(self, which: Flags, show: Callable[[int], str] | None = None, most: int = 5) -> str:
+    def rows(self, which: Flags, most: int = 5) -> str:
         """Return the rows `which[n]` as words: `rows 3, 8 and 17 more`."""
-        places = np.flatnonzero(which)
-        named = [str(row + 1) if show is None else show(int(row)) for row in places[:most]]
+        places = np.flatnonzero(which) + 1
         rest = f" and {places.size - most:,} more" if places.size > most else ""
-        return f"row{'s' if places.size > 1 else ''} {', '.join(named)}{rest}"
+        return f"row{'s' if places.size > 1 else ''} {', '.join(map(str, places[:most]))}{rest}"
 
 
 def read_published_table(

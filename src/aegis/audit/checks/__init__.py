@@ -2,20 +2,17 @@
 
 from collections.abc import Mapping
 
-from aegis.audit.checks.base import Check
-from aegis.audit.checks.carry_over import CarryOver
+from aegis.audit.check import Check
+from aegis.audit.checks.calibration import ActionShares
+from aegis.audit.checks.carry_over import CarryOver, ClusterSizes, ParentSizes
 from aegis.audit.checks.density import DensityActions
-from aegis.audit.checks.drift import Drift
+from aegis.audit.checks.drift import Drift, Loggers
 from aegis.audit.checks.duplicates import DuplicateEpisodes, DuplicateRows
 from aegis.audit.checks.independence import EpisodeIndependence
 from aegis.audit.checks.interference import SiblingInterference
-from aegis.audit.checks.loggers import IncumbentFit, Loggers
-from aegis.audit.checks.overlap import CandidateOverlap
-from aegis.audit.checks.propensities import Propensities
-from aegis.audit.checks.randomisation import ActionShares, Backdoors
-from aegis.audit.checks.reward_units import FinalReward, RepeatedReward
-from aegis.audit.checks.rewards import RewardRanges
-from aegis.audit.checks.sizes import ClusterSizes, ParentSizes
+from aegis.audit.checks.overlap import CandidateOverlap, IncumbentFit
+from aegis.audit.checks.propensities import Backdoors, Propensities
+from aegis.audit.checks.rewards import FinalReward, RepeatedReward, RewardRanges
 
 # In the order in which an audit lists findings of the same severity. A check may look at the findings of those before it.
 CHECKS: Mapping[str, type[Check]] = {
@@ -39,4 +36,4 @@ CHECKS: Mapping[str, type[Check]] = {
     "overlap": CandidateOverlap,
 }
 
-__all__ = ["CHECKS", "Check"]
+__all__ = ["CHECKS"]

@@ -10,6 +10,10 @@ part of that each; here all rows count.
 
 Prior mass. Half of it is for the log as a whole, so that slicing costs small logs little. Every slice's evidence has mean
 at most one if propensities are right, and so has their mean under any weights that were fixed beforehand.
+
+Shares. Rows that were left out after their outcome was known change the shares of the actions. Betting needs a long log to
+be sure; a standard score notices sooner, at the price of a warning in one of twenty logs that are in order. It never
+refuses.
 """
 
 from __future__ import annotations
@@ -18,21 +22,19 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 from scipy.special import logsumexp
 
-from aegis.audit.action_bins import ActionHalves
-from aegis.audit.batch_view import BatchView
-from aegis.audit.checks.base import Thinning
+from aegis.audit.batch_view import ActionHalves, BatchView, cluster_hashes
+from aegis.audit.betting import ActionRepeats, Choices, set_count, set_members
+from aegis.audit.check import AuditSetting, Check, Finding, Known, Sums, Thinning, make_finding, merged, upper_quantile
 from aegis.audit.slices import Cut, Mask, SliceCells, count_actions, group_cuts, sum_rows
-from aegis.audit.sums import Sums, merged
 from aegis.evidence import SHORT_STAKES, WEIGHT_STAKES, log_mean_wealth, low_weight_logs, moment_evidence, weight_logs
 from aegis.problem import Actions, AnyArray, Array, Level, LevelTable, Rows
 
 ORDERS = np.arange(1, 5)
-MOST_DECISIONS = 2**19  # of a level that are all read; then some batches only
+MOST_CALIBRATED = 2**19  # of a level that are all read; then some batches only
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +69,8 @@ class LevelCalibration(Sums):
     def __init__(self, level: Level, cuts: tuple[Cut, ...]) -> None:
         self.level = level
         self.groups = group_cuts(cuts, level.actions.count)
-        self._thinning = Thinning(MOST_DECISIONS)
         self._full: dict[int, _FullSums] = {}
         self._taken: dict[int, _TakenSums] = {}
-
-    def part(self, view: BatchView) -> BatchView | None:
-        """Return the part of a batch to add, None for nothing; call it once for each batch."""
-        return self._thinning.part(view, self.level.name)
 
     def add(self, table: LevelTable, rows: Rows, fresh: Mask, share: Array | None = None) -> None:
         """Add the decisions of a batch; rows is what they looked at. Decisions without a propensity are left out.
@@ -246,8 +243,6 @@ def _powers(values: Array) -> list[Array]:
     return [values, square, square * values, square * square]
 
 
-Columns = TypeVar("Columns", Array, Mask)
-
 SIDES = ("in the same half as the context", "in the other half")
 
 
@@ -287,34 +282,26 @@ def _sides(level: Level) -> Level:
 def _turned(table: LevelTable, upper: Mask) -> LevelTable:
     """Return decisions among halves as decisions among sides: where the context is in its upper half, halves change places."""
     action = np.where((table.action < 2) & upper, 1 - table.action, table.action).astype(np.int32)
-    full = None if table.mu_full is None else _changed(table.mu_full, upper)
-    available = None if table.available is None else _changed(table.available, upper)
+    full = None if table.mu_full is None else table.mu_full.copy()
+    available = None if table.available is None else table.available.copy()
+    for values in (full, available):
+        if values is not None:
+            values[upper, :2] = values[upper, 1::-1]
     return replace(table, action=action, mu_full=full, available=available)
-
-
-def _changed(values: Columns, upper: Mask) -> Columns:
-    changed = values.copy()
-    changed[upper, 0], changed[upper, 1] = values[upper, 1], values[upper, 0]
-    return changed
 
 
 WHOLE_LOG_MASS = 0.5  # of the mass for slices that hold all rows; everything if there are no others
 
 
-@dataclass(frozen=True, slots=True)
 class SliceShares:
     """Logarithms of the weight that each slice has in the mean: one that holds all rows, and one that holds a part of them."""
 
-    whole: float
-    part: float
-
-    @classmethod
-    def of(cls, slices: Sequence[SliceEvidence]) -> SliceShares:
-        """Return the shares of these slices, which add up to one."""
+    def __init__(self, slices: Sequence[SliceEvidence]) -> None:
         wholes = sum(not part.where for part in slices)
         parts = len(slices) - wholes
         mass = 1.0 if not parts else WHOLE_LOG_MASS if wholes else 0.0
-        return cls(_log(mass, wholes), _log(1.0 - mass, parts))
+        self.whole = math.log(mass / wholes) if wholes else -math.inf
+        self.part = math.log((1.0 - mass) / parts) if parts else -math.inf
 
     def log(self, part: SliceEvidence) -> float:
         """Return the logarithm of what a slice contributes to the mean."""
@@ -326,5 +313,110 @@ class SliceShares:
         return float(logsumexp(logs)) if logs.size else -math.inf
 
 
-def _log(mass: float, number: int) -> float:
-    return math.log(mass / number) if mass and number else -math.inf
+DEPENDS = math.log(10.0)  # evidence from which draws within clusters count as dependent
+
+
+class ClusterDraws(Sums):
+    """Evidence about one level that actions repeat within clusters, and in how many batches a cluster occurs."""
+
+    adds = ("again", "ids")
+
+    def __init__(self) -> None:
+        self.again = ActionRepeats()
+        self.ids: list[AnyArray] = []  # of the clusters in each batch
+
+    def add(self, view: BatchView, level: str) -> Array | None:
+        """Add the episodes of a batch; return the share `[m]` of each decision of a level, None without clusters."""
+        if view.batch.cluster is None:
+            return None
+        ids, cluster, sizes = np.unique(cluster_hashes(view.batch.cluster), return_inverse=True, return_counts=True)
+        self.ids.append(ids)
+        first, some = view.first_decisions(level)
+        order = np.argsort(cluster, kind="stable")
+        order = order[some[order]]
+        same = cluster[order[1:]] == cluster[order[:-1]]
+        before, now = first[order[:-1][same]], first[order[1:][same]]
+        table = view.batch.levels[level]
+        known = np.isfinite(table.mu_taken[now]) & (table.mu_taken[now] > 0)
+        if known.any():
+            self.again.add(table, before[known], now[known])
+        return np.asarray((1.0 / sizes)[cluster][view.episodes[level]])
+
+    def batches(self, strongest: float) -> int | None:
+        """Return in how many batches a cluster occurs at most, if draws within clusters depend on each other; else None.
+
+        strongest: log evidence that the propensities are wrong in a slice; what is explained by that is no dependence.
+        """
+        if not self.again.pairs or self.again.evidence() < max(DEPENDS, strongest):
+            return None
+        _, number = np.unique(np.concatenate(self.ids), return_counts=True)
+        return int(number.max())
+
+
+LEVEL = 0.05  # share of logs in order that are warned of
+MOST_DECISIONS = 2**16  # of a level that are all read; then some batches only
+FEWEST = 10.0  # variance of the number of draws of a set, below which its score says little
+
+
+class ActionShares(Check):
+    """Standard scores of how often each set of actions is taken, by level, all levels together at 5 %."""
+
+    adds = ("sums",)
+
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        self.levels = [level for level in self.problem.levels if level.propensity is not None and level.name in self.scope]
+        self.thinning = {level.name: Thinning(MOST_DECISIONS) for level in self.levels}
+        # By level: taken, expected, squares of sums over units, variance by the propensities.
+        self.sums = {level.name: np.zeros((4, set_count(level))) for level in self.levels}
+
+    def add(self, view: BatchView) -> None:
+        """Add the decisions of a batch; those without the whole distribution are left out, because overlap may be missing."""
+        for level in self.levels:
+            part = self.thinning[level.name].part(view, level.name)
+            table = None if part is None else part.batch.levels[level.name]
+            if part is None or table is None or table.mu_full is None:
+                continue
+            choices = Choices.of(level, table)
+            chance = np.asarray(choices.chance)
+            taken = (np.arange(choices.sets) == choices.chosen[:, None]).astype(np.float64)
+            owner, count = part.episodes[level.name], len(part.batch)
+            if part.batch.cluster is not None:  # the episodes of a cluster may share a draw
+                _, unit = np.unique(part.batch.cluster, return_inverse=True)
+                owner, count = np.ravel(unit)[owner], int(unit.max()) + 1
+            episodes = sum_rows(taken - chance, owner, count)
+            self.sums[level.name] += np.stack(
+                [taken.sum(axis=0), chance.sum(axis=0), (episodes**2).sum(axis=0), (chance * (1.0 - chance)).sum(axis=0)]
+            )
+
+    def findings(self, known: Known) -> list[Finding]:
+        """Return the level and set of actions that stand out most; nothing if propensities are in doubt anyway."""
+        if known.of("propensities"):
+            return []
+        numbers = [int(np.count_nonzero(sums[3] >= FEWEST)) for sums in self.sums.values()]
+        tests = sum(1 if number == 2 else number for number in numbers)  # of two sets one is the rest of the other
+        if not tests:
+            return []
+        best = max(self.levels, key=lambda level: float(np.abs(self._scores(level)).max()))
+        scores = self._scores(best)
+        place = int(np.argmax(np.abs(scores)))
+        if abs(scores[place]) < upper_quantile(LEVEL / 2.0 / tests):
+            return []
+        taken, expected, _, _ = self.sums[best.name][:, place]
+        message = (
+            f"level '{best.name}': {_actions(best, place)} taken {taken:.0f} times, expected {expected:.1f} by the propensities "
+            f"(standard score {scores[place]:.1f}); a fixed-sample test: it warns of one in twenty logs that are in order, and "
+            "never refuses"
+        )
+        return [make_finding("action-shares", "warning", message, best.name, score=float(scores[place]), taken=float(taken))]
+
+    def _scores(self, level: Level) -> Array:
+        taken, expected, square, variance = self.sums[level.name]
+        spread = np.sqrt(np.maximum(np.maximum(square, variance), 1e-300))
+        return np.where(variance >= FEWEST, (taken - expected) / spread, 0.0)
+
+
+def _actions(level: Level, place: int) -> str:
+    """Return the actions of a set in words."""
+    members = [level.actions.values[action] for action in np.flatnonzero(set_members(level) == place)]
+    return f"action {members[0]} was" if len(members) == 1 else f"actions {members[0]} to {members[-1]} were"

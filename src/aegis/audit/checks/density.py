@@ -11,8 +11,7 @@ import numpy.typing as npt
 from scipy.special import pdtrc  # scipy.stats would take long to import
 
 from aegis.audit.batch_view import BatchView
-from aegis.audit.checks.base import AuditSetting, Check, Known
-from aegis.audit.finding import Finding, Severity, make_finding
+from aegis.audit.check import AuditSetting, Check, Finding, Known, make_finding
 from aegis.problem import Array, Level, is_atom
 
 MOST = 20_000  # exact actions that are read, the first ones
@@ -28,6 +27,8 @@ COARSE_LATTICE = 0.005  # of a window, between neighbouring numbers: rounding th
 
 class DensityActions(Check):
     """The first exact actions of every interval; atoms are left out."""
+
+    needs = (AuditSetting.has_intervals,)
 
     def __init__(self, setting: AuditSetting) -> None:
         super().__init__(setting)
@@ -57,7 +58,7 @@ class DensityActions(Check):
         values = np.sort(self.actions[level.name])
         if values.size < FEWEST:
             return []
-        grave: Severity = "refused" if level.name in self.scope else "note"
+        grave, _ = self.severities(level.name)
         column, window = level.actions.column, 2.0 * float(level.actions.bandwidth or 0.0)
         step = _lattice(values)
         if step is not None and step >= COARSE_LATTICE * window:

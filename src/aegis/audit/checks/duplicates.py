@@ -18,10 +18,8 @@ import math
 import numpy as np
 
 from aegis.audit.batch_view import BatchView, group_starts
-from aegis.audit.checks.base import AuditSetting, Check, Known
-from aegis.audit.finding import Finding, make_finding
+from aegis.audit.check import AuditSetting, Check, Finding, Known, Sums, make_finding
 from aegis.audit.slices import Mask
-from aegis.audit.sums import Sums
 from aegis.evidence import log_mean_wealth, weight_logs
 from aegis.problem import AnyArray, Array, Hashes, has_next_sibling, mix_bits
 
@@ -67,12 +65,9 @@ class DuplicateRows(Check):
         if self.equal < max(FEWEST_ROWS, SHARE * self.pairs):
             return []
         message = f"{self.equal} of {self.pairs} rows are equal to the row before them, although rewards are hardly ever equal"
-        figures: dict[str, float | str] = {
-            "equal": float(self.equal),
-            "share": self.equal / self.pairs,
-            "by_chance": self.across_equal / self.across,
-        }
-        return [make_finding("duplicated-rows", "warning", message, self.problem.innermost.name, figures=figures)]
+        figures: dict[str, float | str] = {"share": self.equal / self.pairs, "by_chance": self.across_equal / self.across}
+        level = self.problem.innermost.name
+        return [make_finding("duplicated-rows", "warning", message, level, equal=self.equal, figures=figures)]
 
 
 MOST = 2**14  # episodes kept in each of two samples
@@ -127,11 +122,14 @@ class DuplicateEpisodes(Check):
         else:
             return self._redone(known.wrong | known.levels("actions-held"))
         message = (
-            f"{copies} of {'' if sample == self.episodes else 'a sample of '}{sample} episodes are equal to another one in all "
+            f"{self._of_all(copies, sample)} are equal to another one in all "
             "contexts, actions and rewards, beyond chance; was a file copied, or exported twice under other ids?"
         )
         figures |= {"copies": float(copies), "share": copies / sample, "sample": float(sample)}
         return [make_finding("duplicated-episodes", "refused", message, figures=figures)]
+
+    def _of_all(self, number: int, sample: int) -> str:
+        return f"{number} of {'' if sample == self.episodes else 'a sample of '}{sample} episodes"
 
     def _redone(self, explained: set[str]) -> list[Finding]:
         """Return that episodes with the first context of an earlier one repeat its action, unless they depend on each other."""
@@ -142,7 +140,7 @@ class DuplicateEpisodes(Check):
         if self.problem.cluster is not None or level in explained:
             return []
         message = (
-            f"{again} of {'' if sample == self.episodes else 'a sample of '}{sample} episodes begin with exactly the context of "
+            f"{self._of_all(again, sample)} begin with exactly the context of "
             "an earlier one and take its action, more often than their propensities say; were episodes that failed done again?"
         )
         figures: dict[str, float | str] = {"log10_evidence": log / math.log(10), "again": float(again), "sample": float(sample)}
@@ -237,8 +235,7 @@ class _Sample(Sums):
     def expect(self, episodes: int) -> None:
         """Begin with a mask that leaves enough of this number of episodes."""
         while episodes > 2 * MOST and self.mask < LAST_MASK:
-            self.mask = self.mask * np.uint64(2) + np.uint64(1)
-            episodes //= 2
+            self.mask, episodes = self.mask * np.uint64(2) + np.uint64(1), episodes // 2
 
     def merge(self, other: _Sample) -> None:
         """Add the episodes of another sample."""

@@ -1,4 +1,4 @@
-"""Interference: do decisions act on rewards of their siblings, or episodes on the next one, on neighbours or on their cluster?
+"""Interference: do decisions act on rewards of their siblings, or episodes on those of their neighbours or their cluster?
 
 Siblings (theory section 16). The test of carry-over asks whether an action moves later decisions. Here the rewards of
 all other decisions of the same parent, and of the same episode, are compared with each action, before it and after it: a
@@ -10,28 +10,21 @@ Windows and clusters (theory section 16). Episodes that share a capacity, or vis
 rewards further off than the next one. A cluster repairs dependence between its episodes, never interference. Consecutive
 episodes form blocks of 2, 5, 10 and 20, those of a cluster one group. Blocks do not overlap: products over overlapping
 windows do not have mean one, because an action is in several of them.
-
-The next episode. `E[(w - 1) f(next episode)] = 0` for the weight of any policy at a decision of an episode and any f of the
-outermost context or of the mean reward of the next one, in the order of time or of the log. The decision is the last one of
-its level; where episodes differ in size the first one, because which one is last may depend on the action. In a product
-over episodes every term has mean zero given the others, because its earliest weight has: the pairs may overlap.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from aegis.audit.batch_view import BatchView, in_reward_units
-from aegis.audit.betting import REACTS, Choices, EpisodeBets, log_mean_evidence, set_members, silenced
-from aegis.audit.checks.base import AuditSetting, Check, Known, PropensityTolerance, Thinning
-from aegis.audit.finding import FIXED, Finding, make_finding
-from aegis.audit.group_bets import DIRECTIONS, GroupBets, RandomDraws, centre_rewards, find_interference
-from aegis.audit.slices import EPISODES, own_context_signs, sign_at, sum_rows
-from aegis.audit.sums import Sums
+from aegis.audit.batch_view import BatchView, group_starts, in_reward_units
+from aegis.audit.betting import DIRECTIONS, REACTS, GroupBets, InterferenceResult, RandomDraws, centre_rewards, find_interference
+from aegis.audit.check import FIXED, AuditSetting, Check, Finding, Known, Sums, Thinning, make_finding, tolerate
+from aegis.audit.slices import EPISODES, sum_rows
 from aegis.problem import AnyArray, Array, Level, LevelTable, Problem
 
 MOST_DECISIONS = 2**16  # of a level that are all read; then some batches only
@@ -53,6 +46,7 @@ class _SiblingBets(Sums):
     """Bets on one kind of groups of one level: on rewards, on weighted rewards, and on the controller's reactions to each."""
 
     adds = ("reward", "weighted", "reacts", "held")
+    lowest = ("smallest",)
 
     def __init__(self, sets: int, directions: tuple[str, ...]) -> None:
         self.reward = GroupBets(sets, directions)
@@ -60,11 +54,6 @@ class _SiblingBets(Sums):
         self.reacts = {name: GroupBets(sets) for name in ("taken", "chance")}
         self.held = {least: GroupBets(sets) for least in range(len(SMALLEST))}
         self.smallest = math.inf  # propensity of an available action, 0 where it is not known
-
-    def merge(self, other: _SiblingBets) -> None:
-        """Add the bets on other groups."""
-        super().merge(other)
-        self.smallest = min(self.smallest, other.smallest)
 
 
 class SiblingInterference(Check):
@@ -93,7 +82,8 @@ class SiblingInterference(Check):
             if name == self.problem.names[0]:
                 del groups["parent"]
             for words, group in groups.items():
-                first = np.append(True, group[1:] != group[:-1]) if group.size else np.zeros(0, dtype=np.bool_)
+                first = np.zeros(group.size, dtype=np.bool_)
+                first[group_starts(group)] = True
                 ends = first | np.roll(first, -1)
                 several = ~(first & np.roll(first, -1))
                 self._bet(part, level, words, group[several], rows[several])
@@ -127,14 +117,25 @@ class SiblingInterference(Check):
         """Return the findings, unless decisions carry over, which explains them."""
         if any(item.severity == "refused" for item in known.of("carry-over")):
             return []
-        return PropensityTolerance(self.problem).findings(self._findings, known.wrong)
+        return tolerate(self.problem, self._findings, known.wrong)
 
     def _findings(self, wrong: Collection[str]) -> list[Finding]:
         """Return the findings of levels whose propensities are not `wrong`."""
         valid = {key: self._valid_bets(key[0], kind) for key, kind in self.kinds.items() if key[0] not in wrong}
         bets = {key: own for key, (own, _) in valid.items() if own is not None}
         result = find_interference(list(bets.values()), self.alpha)
-        untested = self._untested({level for (level, _), (_, both) in valid.items() if not both})
+        unsure = {level for (level, _), (_, both) in valid.items() if not both}
+        untested = [
+            make_finding(
+                "rewards-not-compared",
+                "warning",
+                f"level '{level}': the controller reacts to other decisions of the episode, and how seldom it takes an action is "
+                "not known; whether an action acts on later rewards of its episode was not tested",
+                level,
+            )
+            for level in self.problem.names
+            if level in unsure
+        ]
         if result is None:
             return untested
         level, group = list(bets)[result.place]
@@ -150,20 +151,6 @@ class SiblingInterference(Check):
         if weighted and least_chance(self.problem.level(level)) is None:
             figures["test"] = FIXED  # the smallest propensity is observed, not declared: this test may not pause a gate
         return [make_finding("siblings-interfere", result.severity, message, level, figures=figures), *untested]
-
-    def _untested(self, levels: Collection[str]) -> list[Finding]:
-        """Return a warning for each of the levels at which rewards could not be compared with earlier actions."""
-        return [
-            make_finding(
-                "rewards-not-compared",
-                "warning",
-                f"level '{level}': the controller reacts to other decisions of the episode, and how seldom it takes an action is "
-                "not known; whether an action acts on later rewards of its episode was not tested",
-                level,
-            )
-            for level in self.problem.names
-            if level in levels
-        ]
 
     def _valid_bets(self, level: str, kind: _SiblingBets) -> tuple[GroupBets | None, bool]:
         """Return the bets on rewards that hold for this controller, None if none do, and whether they look both ways."""
@@ -210,16 +197,15 @@ class GroupMembers:
     def between(self, first: int, last: int) -> GroupMembers:
         """Return the episodes from one up to another."""
         ends = np.concatenate([[0], np.cumsum(self.number)])
-        rows = slice(int(ends[first]), int(ends[last]))
-        columns = [None if column is None else column[rows] for column in self.draws.columns()]
-        return GroupMembers(RandomDraws(*columns), self.number[first:last], self.result[first:last])  # type: ignore[arg-type]
+        rows = self.draws.rows[:, ends[first] : ends[last]]
+        return GroupMembers(RandomDraws(rows), self.number[first:last], self.result[first:last])
 
     def after(self, earlier: GroupMembers) -> GroupMembers:
         """Return these episodes with earlier ones before them."""
-        pairs = zip(earlier.draws.columns(), self.draws.columns(), strict=True)
-        columns = [None if one is None or two is None else np.concatenate([one, two]) for one, two in pairs]
+        known = min(len(earlier.draws.rows), len(self.draws.rows))
+        rows = np.concatenate([earlier.draws.rows[:known], self.draws.rows[:known]], axis=1)
         number, result = np.concatenate([earlier.number, self.number]), np.concatenate([earlier.result, self.result])
-        return GroupMembers(RandomDraws(*columns), number, result)  # type: ignore[arg-type]
+        return GroupMembers(RandomDraws(rows), number, result)
 
     def mean(self, values: Array) -> Array:
         """Return the means `[E, B]` of values `[q, B]` over the draws of each episode, 0 where there are none."""
@@ -241,17 +227,21 @@ def group_members(view: BatchView, episodes: AnyArray) -> dict[str, GroupMembers
 
 
 class GroupTest(Sums):
-    """Bets on groups of episodes, by level and kind of group, and whether the controller reacts within them."""
+    """Bets on groups of episodes, by level and kind of group, and whether the controller reacts within them.
 
-    adds = ("reward", "mean", "together", "reacts")
+    All levels and kinds are tested together at level alpha.
+    """
 
-    def __init__(self) -> None:
-        self.reward: dict[tuple[str, Hashable], GroupBets] = {}  # each draw of an episode is a factor
-        self.mean: dict[tuple[str, Hashable], GroupBets] = {}  # their mean is, which holds also if they go together
-        self.together: dict[str, GroupBets] = {}
-        self.reacts: dict[tuple[str, Hashable, str], GroupBets] = {}
+    adds: ClassVar[tuple[str, ...]] = ("reward", "mean", "together", "reacts")
 
-    def add(self, level: str, kind: Hashable, group: AnyArray, members: GroupMembers) -> None:
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+        self.reward: dict[tuple[str, int], GroupBets] = {}  # each draw of an episode is a factor
+        self.mean: dict[tuple[str, int], GroupBets] = {}  # their mean is, which holds also if they go together
+        self.together: dict[str, GroupBets] = {}  # whether the draws of one episode go together
+        self.reacts: dict[tuple[str, int, str], GroupBets] = {}
+
+    def add_groups(self, level: str, kind: int, group: AnyArray, members: GroupMembers) -> None:
         """Add members of whole groups, one group after the other."""
         draws, owner, sets = members.draws, members.owner, members.draws.surprise.shape[1]
         self.reward.setdefault((level, kind), GroupBets(sets)).add(group, draws.surprise, members.result, draws.variance, owner)
@@ -276,13 +266,14 @@ class GroupTest(Sums):
         """Return the levels at which the controller reacts to other members: rewards prove nothing about actions there."""
         return {level for (level, _, _), bets in self.reacts.items() if bets.overall() >= REACTS}
 
-    def bets(self, wrong: Collection[str]) -> dict[tuple[str, Hashable], GroupBets]:
-        """Return the bets on rewards by level and kind of group, but for levels `wrong`.
+    def result(self, wrong: Collection[str]) -> tuple[InterferenceResult, str, int] | None:
+        """Return what bets on rewards show, the level and the kind of group; None for nothing.
 
-        Where the controller reacts to other members, actions move later rewards through it: only earlier ones are bet on.
+        Levels `wrong` are left out. Where the controller reacts to other members, actions move later rewards through it: only
+        earlier ones are bet on.
         """
         reacting, joined = self.reacting(), self.joined()
-        valid: dict[tuple[str, Hashable], GroupBets] = {}
+        valid: dict[tuple[str, int], GroupBets] = {}
         for key, bets in self.reward.items():
             if key[0] in wrong:
                 continue
@@ -292,7 +283,8 @@ class GroupTest(Sums):
                 valid[key] = own
             elif drawn_in_turn(self.reacts[*key, "taken"]):
                 valid[key] = own.only("earlier")
-        return valid
+        result = find_interference(list(valid.values()), self.alpha)
+        return None if result is None else (result, *list(valid)[result.place])
 
 
 def not_compared(levels: Collection[str], whom: str) -> list[Finding]:
@@ -308,14 +300,11 @@ def not_compared(levels: Collection[str], whom: str) -> list[Finding]:
     ]
 
 
-class WindowInterference(Sums):
-    """The test of independence within blocks of neighbouring episodes, all levels and sizes together at level alpha."""
-
-    adds = ("test",)
+class WindowInterference(GroupTest):
+    """The test of independence within blocks of neighbouring episodes."""
 
     def __init__(self, alpha: float) -> None:
-        self.alpha = alpha
-        self.test = GroupTest()
+        super().__init__(alpha)
         self.rest: dict[tuple[str, int], GroupMembers] = {}
 
     def add(self, view: BatchView, order: AnyArray) -> None:
@@ -324,12 +313,12 @@ class WindowInterference(Sums):
         if not order.size:
             return
         for level, members in group_members(view, order).items():
-            self.test.add_draws(level, members)
+            self.add_draws(level, members)
             for size in WINDOW_SIZES:
                 waiting = self.rest.get((level, size))
                 own = members if waiting is None else members.after(waiting)
                 full = own.result.size // size * size
-                self.test.add(level, size, np.arange(full) // size, own.between(0, full))
+                self.add_groups(level, size, np.arange(full) // size, own.between(0, full))
                 self.rest[level, size] = own.between(full, own.result.size)
 
     def merge(self, other: WindowInterference) -> None:
@@ -339,27 +328,26 @@ class WindowInterference(Sums):
 
     def findings(self, order: str, wrong: Collection[str] = ()) -> list[Finding]:
         """Return the findings. order: of the episodes, in words. Levels whose propensities are `wrong` prove nothing."""
-        bets = self.test.bets(wrong)
-        result = find_interference(list(bets.values()), self.alpha)
-        if result is None:
+        decided = self.result(wrong)
+        if decided is None:
             return []
-        level, size = list(bets)[result.place]
+        result, level, size = decided
         message = (
             f"actions of level '{level}' go with the rewards of other episodes among {size} neighbours ({order}): episodes act "
             f"on each other{result.label}"
         )
-        figures = {**result.figures, "episodes": float(str(size))}
+        figures = {**result.figures, "episodes": float(size)}
         return [make_finding("neighbours-interfere", result.severity, message, level, figures=figures)]
 
 
-class ClusterInterference(Sums):
-    """The test of interference between episodes of one cluster, at level alpha; of clusters within a batch."""
+class ClusterInterference(GroupTest):
+    """The test of interference between episodes of one cluster; of clusters within a batch."""
 
-    adds = ("test", "followed")
+    adds = (*GroupTest.adds, "followed")
 
     def __init__(self, problem: Problem, alpha: float) -> None:
-        self.problem, self.alpha = problem, alpha
-        self.test = GroupTest()
+        super().__init__(alpha)
+        self.problem = problem
         self.followed: dict[str, GroupBets] = {}
 
     def add(self, view: BatchView, order: AnyArray) -> None:
@@ -374,17 +362,16 @@ class ClusterInterference(Sums):
         group = cluster[arranged]
         more = np.where(np.append(group[1:] == group[:-1], False), 1.0, -1.0)
         for level, members in group_members(view, order[arranged]).items():
-            self.test.add_draws(level, members)
-            self.test.add(level, "cluster", group, members)
-            _bet_on_next(self.followed, level, members, more)
+            self.add_draws(level, members)
+            self.add_groups(level, 0, group, members)
+            bet_on_next(self.followed, level, members, more)
 
     def findings(self, order: str, wrong: Collection[str] = ()) -> list[Finding]:
         """Return the findings. order: of the episodes, in words. Levels whose propensities are `wrong` prove nothing."""
-        bets = self.test.bets(wrong)
-        result = find_interference(list(bets.values()), self.alpha)
-        if result is None:
+        decided = self.result(wrong)
+        if decided is None:
             return []
-        level = list(bets)[result.place][0]
+        result, level, _ = decided
         # A declared size makes claims about totals, which may end after a success: then numbers alone may explain this.
         ends = self.problem.cluster_most is not None and self.followed[level].overall() >= REACTS
         why = "; whether a cluster goes on depends on actions too, which may explain it" if ends else ""
@@ -396,84 +383,8 @@ class ClusterInterference(Sums):
         return [make_finding("cluster-interferes", severity, message, level, column, figures=result.figures)]
 
 
-def _bet_on_next(bets: dict[str, GroupBets], level: str, members: GroupMembers, result: Array) -> None:
+def bet_on_next(bets: dict[str, GroupBets], level: str, members: GroupMembers, result: Array) -> None:
     """Bet that the draws of a level act on something `[E]` in [-1, 1] that comes after each episode."""
     draws = members.draws
     own = bets.setdefault(level, GroupBets(draws.surprise.shape[1], ("next",)))
     own.add_single(draws.surprise, result, draws.variance is not None, members.owner)
-
-
-class NextEpisodeInterference(Sums):
-    """The test of independence between neighbouring episodes, all levels together."""
-
-    adds = ("bets", "again", "mean", "pairs")
-
-    def __init__(self, problem: Problem, alpha: float) -> None:
-        self.problem, self.alpha = problem, alpha
-        self.declared = [level for level in problem.levels if level.propensity is not None]
-        self.bets: dict[tuple[str, str, int], EpisodeBets] = {}
-        self.again: dict[tuple[str, int], EpisodeBets] = {}
-        self.mean: dict[str, GroupBets] = {}
-        self.pairs = 0
-
-    def add(self, view: BatchView, before: AnyArray, now: AnyArray) -> None:
-        """Add pairs `[p]` of neighbouring episodes."""
-        fresh = view.fresh[before] & view.fresh[now]
-        before, now = before[fresh], now[fresh]
-        if not before.size:
-            return
-        self.pairs += before.size
-        outermost = self.problem.names[0]
-        signs = own_context_signs(view.cuts, view.batch, outermost, view.first_decisions(outermost)[0][now])
-        rewards = view.mean_rewards()[now]
-        signs["the reward"] = sign_at(rewards, view.cuts.reward[outermost])
-        for name, members in group_members(view, before).items():
-            _bet_on_next(self.mean, name, members, centre_rewards(rewards, view.cuts, EPISODES))
-        for level in self.declared:
-            table, counts = view.batch.levels[level.name], np.diff(view.starts[level.name])
-            start, some = view.first_decisions(level.name)
-            pairs = np.flatnonzero(some[before] & some[now])
-            drawn = view.last_decisions(level.name) if (counts == counts[0]).all() else start
-            rows, after = drawn[before[pairs]], start[now[pairs]]
-            if pairs.size and np.isfinite(table.mu_taken[rows]).all():
-                later = {label: sign[pairs] for label, sign in signs.items()}
-                self._bet(level, table.take(rows, rows), later, table.action[after])
-
-    def _bet(self, level: Level, table: LevelTable, signs: dict[str, Array], after: AnyArray) -> None:
-        """Bet on the signs `[p]` of the next episode, and on its first actions `[p]`."""
-        # Effects that grow with the action show in halves, others in finer sets.
-        for most in (2, 8) if level.actions.count > 2 else (2,):
-            choices = Choices.of(level, table, most)
-            for label, sign in signs.items():
-                self.bets.setdefault((level.name, label, choices.sets), EpisodeBets(choices.sets)).add_single(choices, sign)
-            again = self.again.setdefault((level.name, choices.sets), EpisodeBets(choices.sets))
-            again.add_repeats(choices, set_members(level, most)[after], np.arange(after.size), after.size)
-
-    def findings(self, order: str, wrong: Collection[str] = (), joined: Collection[str] = ()) -> list[Finding]:
-        """Return the findings. order: of the episodes, in words. Levels whose propensities are `wrong` prove nothing.
-
-        joined: levels whose draws in one episode may go together, which are not bet on one after the other.
-        """
-        reacting = {name for (name, _), bets in self.again.items() if log_mean_evidence(bets.evidence()) >= REACTS}
-        parts: dict[tuple[str, str, int], Array] = {}
-        for (name, label, sets), bets in self.bets.items():
-            if name not in wrong:
-                reaction = name in reacting and label == "the reward"  # of the controller, not of the plant
-                parts[name, label, sets] = silenced(bets.evidence(), reaction)
-        for name, every_draw in self.mean.items():
-            if name not in wrong:
-                parts[name, "the mean reward", 0] = silenced(every_draw.evidence(), name in {*reacting, *joined})
-        if log_mean_evidence(parts.values()) < math.log(1.0 / self.alpha):
-            return []
-        (level, what, _), strongest = max(parts.items(), key=lambda item: item[1].max(initial=-np.inf))
-        return [
-            make_finding(
-                "episodes-interfere",
-                "refused",
-                f"{what} of an episode depends on an action of level '{level}' in the episode before it ({order})",
-                level,
-                log10_evidence=float(strongest.max()) / math.log(10),
-                pairs=float(self.pairs),
-                bets=float(sum(logs.size for logs in parts.values())),
-            )
-        ]

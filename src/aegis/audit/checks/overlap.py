@@ -1,25 +1,28 @@
-"""Overlap of a candidate with the log: effective sample sizes, largest and mean weights, mass where the log never goes.
+"""Overlap of a candidate with the log, and whether the stated incumbent can have written a part of it.
 
-Weights are per decision, and per unit as a certificate uses them (theory section 1).
+Overlap: effective sample sizes, largest and mean weights, mass where the log never goes. Weights are per decision, and per
+unit as a certificate uses them (theory section 1).
+
+Incumbent. Every row is compared with what the problem promises of the stated incumbent. With the whole distribution in the
+log a promised largest ratio of incumbent to logger is checked at every action; with the propensity of the action taken
+alone, at that action.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
 from aegis.audit.batch_view import BatchView
-from aegis.audit.checks.base import AuditSetting, Check, Known
+from aegis.audit.check import AuditSetting, Check, Finding, Known, Sums, make_finding
 from aegis.audit.codes import CAPPED_NEEDS
-from aegis.audit.finding import Finding, make_finding
-from aegis.audit.sums import Sums
-from aegis.errors import PolicyError, pluralise
+from aegis.errors import PolicyError, RefusedError, pluralise
 from aegis.evidence import Tally, value_grid
-from aegis.policies import TargetColumns, path_full
-from aegis.problem import Array, Problem, Scope
+from aegis.ope import INCUMBENT_FIX, INCUMBENT_IMPOSSIBLE, incumbent_message
+from aegis.policies import StatedIncumbent, TargetColumns, incumbent_misfit, path_full, stated_levels
+from aegis.problem import Array, Batch, Problem, Scope
 
 STEPS_PER_DOUBLING = 4  # bins of the histogram in one doubling
 DOUBLINGS = 64  # below and above one that have bins of their own
@@ -38,54 +41,34 @@ def knows_all_propensities(problem: Problem, level: str) -> bool:
     return spec is not None and spec.full
 
 
-class WeightMoments(Sums):
-    """Weights: count, sum and squares."""
+class WeightHistogram(Sums):
+    """Weights: count, sum, squares and the largest, and counts and sums on a scale of doublings."""
 
-    adds: ClassVar[tuple[str, ...]] = ("count", "total", "squares")
+    adds = ("count", "total", "squares", "counts", "sums")
+    highest = ("largest",)
 
     def __init__(self) -> None:
         self.count = 0
-        self.total = 0.0
-        self.squares = 0.0
+        self.total = self.squares = self.largest = 0.0
+        self.counts = np.zeros(2 * DOUBLINGS * STEPS_PER_DOUBLING + 1)
+        self.sums = np.zeros(2 * DOUBLINGS * STEPS_PER_DOUBLING + 1)
 
     def add(self, weights: Array) -> None:
         """Add weights `[k]` from 0."""
         self.count += weights.size
         self.total += float(weights.sum())
         self.squares += float((weights * weights).sum())
+        self.largest = max(self.largest, float(weights.max(initial=0.0)))
+        some = weights[weights > 0]
+        place = np.floor(np.log2(some) * STEPS_PER_DOUBLING) + DOUBLINGS * STEPS_PER_DOUBLING
+        place = np.clip(place, 0, self.counts.size - 1).astype(np.int64)
+        self.counts += np.bincount(place, minlength=self.counts.size)
+        self.sums += np.bincount(place, weights=some, minlength=self.sums.size)
 
     @property
     def mean(self) -> float:
         """The mean weight; one is expected, less where the candidate leaves the support."""
         return self.total / self.count if self.count else math.nan
-
-
-class WeightHistogram(WeightMoments):
-    """Weights of units: their moments, the largest, and counts and sums on a scale of doublings."""
-
-    adds = (*WeightMoments.adds, "counts", "sums")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.largest = 0.0
-        self.counts = np.zeros(2 * DOUBLINGS * STEPS_PER_DOUBLING + 1)
-        self.sums = np.zeros(2 * DOUBLINGS * STEPS_PER_DOUBLING + 1)
-
-    def add(self, weights: Array) -> None:
-        """Add weights `[k]` from 0."""
-        super().add(weights)
-        self.largest = max(self.largest, float(weights.max(initial=0.0)))
-        some = weights[weights > 0]
-        place = np.clip(
-            np.floor(np.log2(some) * STEPS_PER_DOUBLING) + DOUBLINGS * STEPS_PER_DOUBLING, 0, self.counts.size - 1
-        ).astype(np.int64)
-        self.counts += np.bincount(place, minlength=self.counts.size)
-        self.sums += np.bincount(place, weights=some, minlength=self.sums.size)
-
-    def merge(self, other: WeightHistogram) -> None:
-        """Add the weights of another."""
-        super().merge(other)
-        self.largest = max(self.largest, other.largest)
 
     @property
     def effective(self) -> float:
@@ -118,6 +101,7 @@ class CandidateOverlap(Check):
     """
 
     adds = ("whole", "levels", "outside", "decisions", "taken")
+    needs = (AuditSetting.has_candidate,)
 
     def __init__(self, setting: AuditSetting) -> None:
         super().__init__(setting)
@@ -129,12 +113,7 @@ class CandidateOverlap(Check):
         self.decisions = dict.fromkeys(self.levels, 0)
         # A candidate that is known at the actions taken only does not show what it does elsewhere; its weights do.
         taken = self.levels if isinstance(setting.policy, TargetColumns) else ()
-        self.taken = {name: WeightMoments() for name in taken}
-
-    @staticmethod
-    def applies(setting: AuditSetting) -> bool:
-        """Say whether there is a candidate."""
-        return setting.policy is not None
+        self.taken = {name: WeightHistogram() for name in taken}
 
     def add(self, view: BatchView) -> None:
         """Add the episodes of a batch."""
@@ -205,9 +184,11 @@ class CandidateOverlap(Check):
     def _light(self, name: str) -> list[Finding]:
         """Return a finding if the weights of a level's decisions average below one: the candidate leaves the support."""
         weights = self.taken[name]
-        count, mean = weights.count, weights.total / max(weights.count, 1)
-        error = math.sqrt(max(weights.squares / max(count, 1) - mean * mean, 0.0) / max(count, 1))
-        if count < FEW_DECISIONS or mean > 1 - LIGHT or mean + SCORE * error > 1:
+        if weights.count < FEW_DECISIONS:
+            return []
+        count, mean = weights.count, weights.mean
+        error = math.sqrt(max(weights.squares / count - mean * mean, 0.0) / count)
+        if mean > 1 - LIGHT or mean + SCORE * error > 1:
             return []
         message = (
             f"level '{name}': the weights of {pluralise(count, 'decisions')} average {mean:.3g}, not 1: the candidate puts about "
@@ -273,3 +254,50 @@ def chance_words(log_evidence: float) -> str:
     """Return the largest chance of so much evidence in a log that is in order, in words: wealth W is reached with 1/W at most."""
     largest = math.exp(-log_evidence)
     return f"at most {100 * largest:.2g} %" if largest >= LEAST_CHANCE else "less than one in a million"
+
+
+class IncumbentFit(Check):
+    """The first decision of each level that its stated incumbent does not fit."""
+
+    needs = (AuditSetting.has_one_incumbent,)
+
+    def __init__(self, setting: AuditSetting) -> None:
+        super().__init__(setting)
+        self.problem = setting.problem
+        self.levels = sorted(stated_levels(self.problem))
+        self.policy = StatedIncumbent(self.problem)
+        self.messages: dict[str, str] = {}
+
+    def add(self, view: BatchView) -> None:
+        """Add the episodes of a batch, as it is in the log."""
+        self.add_batch(view.logged)
+
+    def add_batch(self, batch: Batch) -> None:
+        """Add the episodes of a batch."""
+        for name in self.levels:
+            if name in self.messages:
+                continue
+            full = None if batch.levels[name].mu_full is None else self.policy.full(name, batch)[0]
+            taken, ratio = self.policy.taken(name, batch)[0], self.problem.level(name).ratio_bound
+            misfit = incumbent_misfit(name, batch, taken, full, ratio)
+            if misfit is not None:
+                self.messages[name] = incumbent_message(name, batch, *misfit)
+
+    def merge(self, other: IncumbentFit) -> None:
+        """Add the misfits of a later part of the log."""
+        self.messages = {**other.messages, **self.messages}
+
+    def findings(self, known: Known) -> list[Finding]:
+        """Return a finding for each level whose incumbent does not fit."""
+        return [make_finding(INCUMBENT_IMPOSSIBLE, "refused", message, name) for name, message in self.messages.items()]
+
+
+def check_incumbent(problem: Problem, batch: Batch) -> None:
+    """Raise RefusedError, naming the row, where the stated incumbent does not fit the episodes of a batch."""
+    setting = AuditSetting(problem)
+    if not setting.has_one_incumbent():
+        return
+    fit = IncumbentFit(setting)
+    fit.add_batch(batch)
+    for message in fit.messages.values():
+        raise RefusedError(message, INCUMBENT_IMPOSSIBLE, INCUMBENT_FIX)

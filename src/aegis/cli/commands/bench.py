@@ -11,9 +11,8 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from aegis.cli import options
-from aegis.cli.exit_status import note_resumption
-from aegis.cli.output import console, late_progress, print_json, print_line, table
+from aegis.cli import note_resumption, options
+from aegis.cli.output import console, print_json, print_line, progress, table
 
 BENCH_STORE = Path("bench-results")
 FAILED, DONE = 1, 0
@@ -45,18 +44,16 @@ def command() -> None:
 
 @command.command("list")
 @options.as_json
-def list_benches_command(as_json: bool) -> int:
+def list_benches_command(as_json: bool) -> None:
     """List the benches: what each asks, and where in the paper it is found."""
     from aegis.paper import list_benches, load_bench
 
     benches = [load_bench(name) for name in list_benches()]
     if as_json:
-        print_json(
-            {"benches": [{"name": b.name, "title": b.title, "section": b.section, "question": b.question} for b in benches]}
-        )
+        names = ("name", "title", "section", "question")
+        print_json({"benches": [{name: getattr(bench, name) for name in names} for bench in benches]})
     else:
         console().print(table("Benches", ["name", "title", "in the paper"], [[b.name, b.title, b.section] for b in benches]))
-    return DONE
 
 
 @command.command("run")
@@ -95,9 +92,8 @@ def run_benches_command(
     plans = _plans(benches, preset, overrides)
     results = ResultStore(store)
     note = f"every part that was done is kept in {store}, and the same command goes on from there"
-    with note_resumption(lambda: note), late_progress("benches", as_json) as report:
-        on_part = lambda done, total, name, _: report(done, total, name)  # noqa: E731
-        failures = run_plans(plans, results, parse_engine(engine, workers), on_part)
+    with note_resumption(lambda: note), progress("benches", as_json) as report:
+        failures = run_plans(plans, results, parse_engine(engine, workers), report)
     collected = [collect_results(plan, results) for plan in plans]
     claims = [[judge_claim(claim, item) for claim in item.bench.claims] for item in collected]
     if as_json:

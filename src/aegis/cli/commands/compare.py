@@ -1,14 +1,26 @@
-"""`aegis compare`: other estimators and bounds for the same policy on the same units."""
+"""`aegis compare`: other estimators and bounds for the same policy on the same units.
+
+A number that is not a certificate is never written like one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from string import ascii_lowercase
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from aegis.cli import options
 from aegis.cli.output import console, print_json, print_line, print_paths, table
+
+if TYPE_CHECKING:
+    from aegis.comparison import Comparison, Estimate, LowerBound, ScopeChoice
+
+NO_NUMBER = "-"
+ROUNDING = 1e-12  # standard errors below this share of the estimate come from sums of equal numbers
+HOLDS = {"anytime": "anytime", "fixed time": "at this K"}
 
 
 @click.command("compare")
@@ -95,10 +107,8 @@ def command(
     print_paths({"picture": plot, "table": table_file})
 
 
-def print_comparison(comparison: Any) -> None:
+def print_comparison(comparison: Comparison) -> None:
     """Print a comparison: certificates, then everything else with the reasons, then the methods without a number."""
-    from aegis.cli.comparison_rows import certificate_rows, estimate_rows, methods_by_reason, nominal_rows, scope_choice_line
-
     screen, costs = console(), comparison.goal == "minimise"
     unit, value = f", in {comparison.unit}" if comparison.unit else "", "cost" if costs else "value"
     print_line(
@@ -116,7 +126,82 @@ def print_comparison(comparison: Any) -> None:
     screen.print(table(title, ["nominal", "gain", value, "why not"], rows))
     lines = [f"  {letter}: {reason}" for letter, reason in reasons.items()]
     lines += [scope_choice_line(choice, costs) for choice in comparison.choices]
-    for reason, methods in methods_by_reason(comparison.missing).items():
-        lines.append(f"no number from {'; '.join(methods)}: {reason}")
+    for reason in dict.fromkeys(item.reason for item in comparison.missing):
+        methods = "; ".join(item.method for item in comparison.missing if item.reason == reason)
+        lines.append(f"no number from {methods}: {reason}")
     for line in [*lines, *comparison.notes]:
         print_line(line)
+
+
+def certificate_rows(comparison: Comparison) -> list[list[str]]:
+    """Return method, gain, value and when it holds; bounds are rounded to the side that promises less."""
+    from aegis.certificate import format_at_least
+
+    costs = comparison.goal == "minimise"
+    return [
+        [
+            method,
+            format_at_least(bounds["gain"].value) if "gain" in bounds else NO_NUMBER,
+            format_at_least(bounds["value"].value, upper=costs) if "value" in bounds else NO_NUMBER,
+            HOLDS[next(iter(bounds.values())).validity],
+        ]
+        for method, bounds in _bounds_by_method(comparison.certificates).items()
+    ]
+
+
+def estimate_rows(comparison: Comparison) -> list[list[str]]:
+    """Return method, gain and value with their standard errors, and what to know about it."""
+    rows = []
+    for method in dict.fromkeys(item.method for item in comparison.estimates):
+        gain, value = comparison.estimate(method, "gain"), comparison.estimate(method, "value")
+        one = gain or value
+        rows.append([method, estimate_text(gain), estimate_text(value), "" if one is None else one.note])
+    return rows
+
+
+def nominal_rows(comparison: Comparison) -> tuple[list[list[str]], dict[str, str]]:
+    """Return method, nominal gain and value, letters of the reasons why it is no certificate; and the reasons by letter."""
+    letters: dict[str, str] = {}
+    rows = []
+    for method, bounds in _bounds_by_method(comparison.others).items():
+        reasons = dict.fromkeys(reason for bound in bounds.values() for reason in _reasons(bound))
+        for reason in reasons:
+            letters.setdefault(reason, ascii_lowercase[len(letters)])
+        why = " ".join(letters[reason] for reason in reasons)
+        rows.append([method, _nominal(bounds.get("gain")), _nominal(bounds.get("value")), why])
+    return rows, {letter: reason for reason, letter in letters.items()}
+
+
+def scope_choice_line(choice: ScopeChoice, costs: bool) -> str:
+    """Return which scope a method would choose, and whether that is a certificate."""
+    from aegis.certificate import format_at_least
+
+    best = choice.bounds[" + ".join(choice.scope)]
+    lead = f"best of {len(choice.bounds)} scopes by {choice.method}: {' + '.join(choice.scope)}"
+    if choice.certificate:
+        return f"{lead}, {'cost ≤' if costs else 'value ≥'} {format_at_least(best.value, upper=costs)} (certificate)"
+    return f"{lead}, nominal ({best.value:.4g}), not a certificate"
+
+
+def _bounds_by_method(bounds: Iterable[LowerBound]) -> dict[str, dict[str, LowerBound]]:
+    by_method: dict[str, dict[str, LowerBound]] = {}
+    for bound in bounds:
+        by_method.setdefault(bound.method, {})[bound.what] = bound
+    return by_method
+
+
+def estimate_text(estimate: Estimate | None) -> str:
+    """Return a number with its standard error, without one where a model gives all units the same value."""
+    if estimate is None:
+        return NO_NUMBER
+    same = estimate.error <= ROUNDING * abs(estimate.value)
+    return f"{estimate.value:.4g} ± {NO_NUMBER if same else f'{estimate.error:.2g}'}"
+
+
+def _nominal(bound: LowerBound | None) -> str:
+    """Return a number in brackets: it is no bound to rely on."""
+    return NO_NUMBER if bound is None else f"({bound.value:.4g})"
+
+
+def _reasons(bound: LowerBound) -> tuple[str, ...]:
+    return bound.unmet or (bound.label.removeprefix("not a certificate: "),)

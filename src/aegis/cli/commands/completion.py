@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import click
 
 from aegis.cli import options
 
-
-@dataclass(frozen=True, slots=True)
-class ShellSetup:
-    """The line that turns completion on in a shell, and the file to put it into."""
-
-    line: str
-    file: str
-
-
-SHELLS = {
-    "bash": ShellSetup('eval "$(aegis completion bash)"', "~/.bashrc"),
-    "zsh": ShellSetup('eval "$(aegis completion zsh)"', "~/.zshrc, below compinit"),
-    "fish": ShellSetup("aegis completion fish | source", "~/.config/fish/config.fish"),
+SHELLS = {  # shell -> the line that turns completion on, and the file to put it into
+    "bash": {"line": 'eval "$(aegis completion bash)"', "file": "~/.bashrc"},
+    "zsh": {"line": 'eval "$(aegis completion zsh)"', "file": "~/.zshrc, below compinit"},
+    "fish": {"line": "aegis completion fish | source", "file": "~/.config/fish/config.fish"},
 }
 
 
@@ -44,21 +33,20 @@ def command(shell: str | None, as_json: bool) -> None:
     if as_json:
         from aegis.cli.output import print_json
 
-        setups = {name: {"line": how.line, "file": how.file} for name, how in SHELLS.items()}
-        print_json(setups if shell is None else {"shell": shell, **setups[shell], "script": completion_script(shell)})
+        print_json(SHELLS if shell is None else {"shell": shell, **SHELLS[shell], "script": completion_script(shell)})
     elif shell is None:
         for name, how in SHELLS.items():
-            click.echo(f"{name:<5} put this line into {how.file}:\n      {how.line}")
+            click.echo(f"{name:<5} put this line into {how['file']}:\n      {how['line']}")
     else:
-        click.echo(f"# Put this line into {SHELLS[shell].file}, and open a new terminal:\n#   {SHELLS[shell].line}")
+        click.echo("# Put this line into {file}, and open a new terminal:\n#   {line}".format(**SHELLS[shell]))
         click.echo(completion_script(shell))
 
 
 def completion_script(shell: str) -> str:
     """Return the script that a shell reads; click writes it, and answers what it asks."""
-    from click import shell_completion
+    from click.shell_completion import get_completion_class
 
     from aegis.cli import app
 
-    kinds = {"bash": shell_completion.BashComplete, "zsh": shell_completion.ZshComplete, "fish": shell_completion.FishComplete}
-    return kinds[shell](app, {}, "aegis", "_AEGIS_COMPLETE").source()
+    kind = get_completion_class(shell)
+    return "" if kind is None else kind(app, {}, "aegis", "_AEGIS_COMPLETE").source()

@@ -9,7 +9,7 @@ import click
 
 from aegis.cli import options
 from aegis.cli.output import print_json, print_line
-from aegis.errors import OutputError, SettingError
+from aegis.errors import SettingError
 
 FORMS = ("dsjson", "obp")
 
@@ -100,7 +100,7 @@ def _import_log(file: tuple[Path | str, ...], form: str, out: Path, force: bool,
         write_converted,
     )
 
-    _refuse_overwriting([out / LOG_NAME, out / PROBLEM_NAME], file, force)
+    options.refuse_overwriting({f"--out ({name})": out / name for name in (LOG_NAME, PROBLEM_NAME)}, file, force)
     if form == "dsjson":
         contexts = declared.pop("context") or None
         rows, problem, notes = convert_dsjson(list(file), out, DsjsonDeclaration(**declared, contexts=contexts))
@@ -131,7 +131,7 @@ def _export_log(file: tuple[Path | str, ...], problem: Path | None, policy: str 
 
     if problem is None:
         raise SettingError("--to obp reads a log of ours: name its problem file with --problem")
-    _refuse_overwriting([out], [*file, problem], force)
+    options.refuse_overwriting({"--out": out}, [*file, problem], force)
     source = Source(file, load_problem(problem))
     candidate = None if policy is None else load_candidate(policy, source.problem)
     batch = source.read(() if candidate is None else candidate.columns)
@@ -150,11 +150,3 @@ def _export_log(file: tuple[Path | str, ...], problem: Path | None, policy: str 
         "notes": notes,
         "feedback": str(out),
     }
-
-
-def _refuse_overwriting(places: list[Path], inputs: Any, force: bool) -> None:
-    """Raise OutputError if something would be overwritten: an input never is, other files only with --force."""
-    options.spare_inputs({f"--out ({place.name})": place for place in places}, inputs)
-    there = [place for place in places if place.exists()]
-    if there and not force:
-        raise OutputError(f"{there[0]} exists; add --force to overwrite it, or name another place")

@@ -48,7 +48,8 @@ def command(as_json: bool) -> None:
         cells = [[check["what"], check["found"], verdict] for check, verdict in zip(checks, verdicts, strict=True)]
         rows = [[escape(text) for text in row] for row in cells]  # [service] is the name of an extra
         console().print(table(f"aegis {__version__}", ["check", "found", "verdict"], rows))
-        _next(fine)
+        for line in _next_steps(fine):
+            print_line(line)
     sys.exit(0 if fine else 2)
 
 
@@ -56,33 +57,31 @@ def _check(what: str, state: str, ok: bool, fix: str = "") -> dict[str, Any]:
     return {"what": what, "found": state, "ok": ok, "fix": "" if ok else fix}
 
 
-def _package(name: str) -> dict[str, Any]:
+def _version(package: str) -> str | None:
     try:
-        return _check(name, metadata.version(name), True)
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return _check(name, "missing", False, f"install {name}")
+        return None
+
+
+def _package(name: str) -> dict[str, Any]:
+    version = _version(name)
+    return _check(name, version or "missing", version is not None, f"install {name}")
 
 
 def _extra(name: str) -> dict[str, Any]:
     """Return whether an extra is installed; nothing is wrong if it is not."""
     package = OPTIONAL_EXTRAS[name][1]
-    try:
-        return _check(f"extra {name}", f"{package} {metadata.version(package)}", True)
-    except metadata.PackageNotFoundError:
-        return _check(f"extra {name}", ABSENT, True)
+    version = _version(package)
+    return _check(f"extra {name}", ABSENT if version is None else f"{package} {version}", True)
 
 
-def _next(fine: bool) -> None:
-    """Say what to do next."""
+def _next_steps(fine: bool) -> list[str]:
     if not fine:
-        console().print("Mend what is marked PROBLEM first, then run `aegis doctor` again.")
-        return
-    for name, (purpose, _) in OPTIONAL_EXTRAS.items():
-        if _extra(name)["found"] == ABSENT:
-            print_line(f"For {purpose}: pip install 'aegis-handover[{name}]'")
-    print_line("Everything works. Next:")
-    for line in first_step_lines():
-        print_line(line)
+        return ["Mend what is marked PROBLEM first, then run `aegis doctor` again."]
+    missing = [name for name in OPTIONAL_EXTRAS if _extra(name)["found"] == ABSENT]
+    extras = [f"For {OPTIONAL_EXTRAS[name][0]}: pip install 'aegis-handover[{name}]'" for name in missing]
+    return [*extras, "Everything works. Next:", *first_step_lines()]
 
 
 def _threads() -> dict[str, Any]:

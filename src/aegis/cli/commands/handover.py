@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from aegis.cli import options
-from aegis.cli.exit_status import describe_kept_episodes, note_resumption
+from aegis.cli import describe_kept_episodes, note_resumption, options
 from aegis.cli.output import print_json
 from aegis.errors import SettingError
 
@@ -125,7 +124,8 @@ def run_handover(request: Any, quiet: bool, actions: Sequence[Any] = ()) -> dict
     out = request.out
     page = request.report or (None if out is None else out / HANDOVER_PAGE)
     options.spare_inputs({"--report": page}, [])
-    with note_resumption(lambda: _describe_kept(out)):
+    lost = "nothing was kept; --out FOLDER keeps the run"
+    with note_resumption(lambda: lost if out is None else describe_kept_episodes(count_kept_episodes(out), out)):
         run = prepare_run(request)
         with watch_run(run.gate, request.episodes, run.certificate, quiet) as watch:
             if out is None:
@@ -144,12 +144,6 @@ def run_handover(request: Any, quiet: bool, actions: Sequence[Any] = ()) -> dict
     if not quiet:
         print_run(run, result)
     return result
-
-
-def _describe_kept(out: Path | None) -> str:
-    if out is None:
-        return "nothing was kept; --out FOLDER keeps the run"
-    return describe_kept_episodes(count_kept_episodes(out), out)
 
 
 def count_kept_episodes(folder: Path) -> int:

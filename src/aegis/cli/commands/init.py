@@ -55,16 +55,13 @@ def command(
       aegis init log.csv --action program --action spray --out problem.yaml
       aegis init log.csv --action spray --propensity spray=chance --out problem.yaml
     """
-    from aegis.errors import OutputError
     from aegis.files import write_text
     from aegis.logs import draft_problem, normalise_inputs, resolve_parts
     from aegis.problem import dump_problem
 
     if out is not None:
-        if any(part.path is not None and _same(out, part.path) for part in resolve_parts(normalise_inputs(log))):
-            raise OutputError(f"{out} is part of the log itself; name another file for the draft")
-        if out.exists() and not force:
-            raise OutputError(f"{out} exists; add --force to overwrite it, or name another file")
+        parts = [part.path for part in resolve_parts(normalise_inputs(log)) if part.path is not None]
+        options.refuse_overwriting({"--out": out}, parts, force)
     draft = draft_problem(log, rows, actions, propensities)
     # An incomplete draft is not written: it is drafted again once its questions are answered, and that should not need --force.
     target = None if draft.problem is None else out
@@ -83,13 +80,6 @@ def command(
         missing = _missing(draft, shown=out is not None and not as_json)
         click.echo(f"aegis: the draft is not complete{unwritten}: {missing}", err=True)
         context.exit(INCOMPLETE)
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False
 
 
 def _missing(draft: Draft, shown: bool) -> str:
@@ -119,16 +109,10 @@ def _show(draft: Draft, out: Path | None) -> None:
 def _row(level: Level) -> list[str]:
     from rich.markup import escape  # a column may be called [bold]
 
-    actions = level.actions
-    low, high = actions.limits if actions.continuous else (0.0, 0.0)
-    size = f"from {low:g} to {high:g}" if actions.continuous else f"{actions.count} values"
-    context = escape(", ".join(variable.name for variable in level.context)) or "none"
-    return [escape(level.name), escape(f"{actions.column} ({size})"), _probabilities(level), context]
-
-
-def _probabilities(level: Level) -> str:
-    if level.propensity is None:
-        return "not found"
-    if level.propensity.density:
-        return "a density"
-    return "of all actions" if level.propensity.full else "of the action taken"
+    actions, logged = level.actions, level.propensity
+    size = "from {:g} to {:g}".format(*actions.limits) if actions.continuous else f"{actions.count} values"
+    context = ", ".join(variable.name for variable in level.context) or "none"
+    chances = "not found" if logged is None else "a density" if logged.density else "of the action taken"
+    if logged is not None and logged.full:
+        chances = "of all actions"
+    return [escape(text) for text in (level.name, f"{actions.column} ({size})", chances, context)]

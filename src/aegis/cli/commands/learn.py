@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command("learn")
 @click.argument("log", nargs=-1, required=True, type=options.LogPath())
 @options.problem
-@options.path_option("--out", "FOLDER", "Gets the policy and its record.", required=True)
+@options.path_option("--out", "FOLDER", "Gets the policy and its record.", required=True, file_okay=False)
 @options.word_option("--kind", "kind", "{words}.", default="greedy", show_default=True)
 @click.option("--cap", type=float, default=2.0, show_default=True, help="W: a capped policy raises no probability more than so.")
 @click.option("--step", type=float, default=0.3, show_default=True, help="Share of decisions a stepped policy takes over.")
@@ -52,12 +52,9 @@ def command(
       aegis learn log.parquet --problem problem.yaml --kind capped --cap 2 --scope dose --out policy/
     """
     from aegis.agents import CandidateSettings, learn
-    from aegis.errors import OutputError
     from aegis.logs import Source, Split
     from aegis.problem import load_problem
 
-    if out.exists() and not out.is_dir():
-        raise OutputError(f"--out {out} is a file; a policy is a folder: name a new one")
     chosen = CandidateSettings(**settings)
     split = fraction if split_kind is None else Split(split_kind, fraction=fraction)
     source = Source(log, load_problem(problem))

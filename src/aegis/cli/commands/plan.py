@@ -80,7 +80,7 @@ def command(
         )
     rates, limits = (options.parse_numbers(*item, "0.1,0.5") for item in (("--explore", explore), ("--caps", caps)))
     total = len(levels or stated.names) * len(limits) * (len(rates) + 1)
-    with progress(total, "planning", quiet=as_json) as report:
+    with progress("planning", as_json) as report:
         planned = plan(
             stated,
             source,
@@ -90,7 +90,7 @@ def command(
             policy=candidate,
             split=split,
             **assumed,
-            report=lambda done, _: None if done > total else report(done, ""),
+            report=lambda done, _: None if done > total else report(done, total, ""),
         )
     if plot is not None:
         draw_plan(planned, plot)

@@ -41,7 +41,13 @@ from aegis.errors import SettingError
 )
 @click.option("--tls-cert", type=click.Path(exists=True), metavar="FILE", help="Certificate chain, to serve over TLS.")
 @click.option("--tls-key", type=click.Path(exists=True), metavar="FILE", help="Its key.")
-@click.option("--log-level", default="warning", show_default=True, help="debug, info or warning; lines of JSON on stderr.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning"]),
+    default="warning",
+    show_default=True,
+    help="From which level on lines of JSON are written on stderr.",
+)
 @click.option("--simulate", metavar="WORLD", help="Drive the service with a simulated plant, through the client.")
 @click.option("--legacy", default="uniform", show_default=True, metavar="SPEC", help="The simulated plant's controller.")
 @click.option("--episodes", type=click.IntRange(min=1), help="Of the simulated plant; then stop.  [default: until interrupted]")
@@ -81,7 +87,7 @@ def command(
         )
     if simulate is None and (episodes is not None or overrides):
         raise SettingError("--episodes and --set belong to --simulate")
-    from aegis.cli.gate_server import ServerOptions, log_json_lines, make_service, run_beside_server, start_service
+    from aegis.cli.gate_server import ServerOptions, log_json_lines, make_service, run_beside_server
     from aegis.cli.simulated_controller import drive_gate, make_simulated_plant
     from aegis.problem import load_problem
 
@@ -96,7 +102,7 @@ def command(
     served = ServerOptions(host=host, port=port, names=names, **typed)
     stated = plant.problem if plant is not None else load_problem(str(problem))
     service, server = make_service(stated, store, gate, settings, seed, learner, served)
-    start_service(service)
+    service.start()  # before its web server, so that why it cannot start is an error like any other
     url = f"http{'s' if served.tls_cert else ''}://{host if host != '0.0.0.0' else 'localhost'}:{port}"
     console(to_stderr=True).print(f"gate '{gate}' at {url} (store {service.live.database.shown}); stop it with Ctrl-C")
     if plant is None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from aegis.cli import options
-from aegis.cli.exit_status import describe_kept_episodes, note_resumption
+from aegis.cli import describe_kept_episodes, note_resumption, options
 from aegis.cli.output import console, print_json, print_line, progress
-from aegis.errors import SettingError, check_choice
+from aegis.errors import OutputError, SettingError, check_choice
 
 MOST_PARTICLES = 10_000
+LOG_FILE, PROBLEM_FILE, SUMMARY_FILE = OWN_FILES = ("log.parquet", "problem.yaml", "summary.json")
+WRITER = "aegis simulate --legacy"  # what the summary says, and by which this command knows its own files
+EPISODES_AT_ONCE, DECISIONS_AT_ONCE = 2048, 1 << 20  # simulated at once, at most
 
 
 @click.command("simulate")
@@ -83,20 +89,18 @@ def command(
         online = _make_online(plant, behaviour, agent, scope, seed, changes)
         summary = _run_agent(online, episodes, problem, out, about, as_json)
     else:
-        from aegis.cli.legacy_log import write_legacy_log
-
         superfluous = [f"--{name}" for name, value in {"scope": scope or None, **changes}.items() if value is not None]
         if superfluous:
             raise SettingError(f"{', '.join(superfluous)}: what an agent does; name one with --agent")
         problem = _logged_problem(with_incumbent(plant.problem, behaviour), propensities)
-        with progress(episodes, "simulating", as_json) as report:
+        with progress("simulating", as_json) as report:
             summary = write_legacy_log(out, plant, behaviour, episodes, seed, problem, about, report)
     if as_json:
         print_json(summary)
         return
     mean = f"mean reward per decision {summary['mean_reward']:.4f}"
     console().print(f"{episodes} episodes of '{world}' under {agent or legacy}: {mean}")
-    print_line(f"log:     {out / 'log.parquet'}\nproblem: {out / 'problem.yaml'}")
+    print_line(f"log:     {out / LOG_FILE}\nproblem: {out / PROBLEM_FILE}")
 
 
 def _logged_problem(problem: Any, propensities: str) -> Any:
@@ -133,11 +137,10 @@ def _run_agent(online: Any, episodes: int, problem: Any, out: Path, about: dict[
     from aegis.agents import checkpoint_episode, run_to
 
     agent = online.agent
-    with (
-        progress(episodes, agent.name, quiet) as report,
-        note_resumption(lambda: describe_kept_episodes(checkpoint_episode(out), out)),
-    ):
-        result = run_to(out, online, episodes, about, problem, progress=lambda done, mean: report(done, f"reward {mean:.3f}"))
+    kept = note_resumption(lambda: describe_kept_episodes(checkpoint_episode(out), out))
+    with progress(agent.name, quiet) as report, kept:
+        on_episode = lambda done, mean: report(done, episodes, f"reward {mean:.3f}")  # noqa: E731
+        result = run_to(out, online, episodes, about, problem, progress=on_episode)
     tail = result.means[-max(1, episodes // 4) :]
     return {
         **about,
@@ -150,5 +153,65 @@ def _run_agent(online: Any, episodes: int, problem: Any, out: Path, about: dict[
         "episodes": episodes,
         "mean_reward": float(result.means.mean()),
         "mean_reward_last_quarter": float(tail.mean()),
-        "log": str(out / "log.parquet"),
+        "log": str(out / LOG_FILE),
     }
+
+
+def write_legacy_log(
+    out: Path,
+    plant: Any,
+    behaviour: Any,
+    episodes: int,
+    seed: int,
+    problem: Any,
+    about: dict[str, Any],
+    report: Callable[[int, int, str], None],
+) -> dict[str, Any]:
+    """Write log, problem and summary into `out` and return the summary; `report(done, total, note)` is called now and then.
+
+    The summary comes first, with `complete: false`, and again last: after an interruption the folder shows that it
+    is not complete, and the same command may use it again. Raises OutputError if the folder holds files of that name that
+    this command did not write.
+    """
+    from aegis.files import folder_lock, write_text
+    from aegis.logs import write_log
+    from aegis.problem import save_problem
+
+    log, summary_file = out / LOG_FILE, out / SUMMARY_FILE
+    summary = {"written_by": WRITER, "complete": False, **about, "seed": seed, "episodes": episodes, "log": str(log)}
+    total = 0.0
+
+    def batches() -> Iterator[Any]:
+        nonlocal total
+        step = max(1, min(EPISODES_AT_ONCE, DECISIONS_AT_ONCE // math.prod(plant.steps)))
+        for first in range(0, episodes, step):
+            batch = plant.episodes(first, min(step, episodes - first), behaviour, seed)
+            total += float(batch.episode_means(batch.reward).sum())
+            report(first + len(batch), episodes, "")
+            yield batch
+
+    with folder_lock(out):
+        _refuse_other_files(out)
+        for name in OWN_FILES:
+            for stale in out.glob(f".{name}.*.part"):
+                stale.unlink(missing_ok=True)
+        write_text(summary_file, json.dumps(summary, indent=2) + "\n")
+        try:
+            write_log(batches(), problem, log)
+        except BaseException:
+            if not log.exists():  # nothing came of it: leave the folder as it was found
+                summary_file.unlink(missing_ok=True)
+            raise
+        save_problem(problem, out / PROBLEM_FILE)
+        summary |= {"complete": True, "mean_reward": total / episodes}
+        write_text(summary_file, json.dumps(summary, indent=2) + "\n")
+    return summary
+
+
+def _refuse_other_files(out: Path) -> None:
+    present = [name for name in (*OWN_FILES, "settings.json") if (out / name).exists()]
+    own = False
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        own = json.loads((out / SUMMARY_FILE).read_text(encoding="utf-8"))["written_by"] == WRITER
+    if present and ("settings.json" in present or not own):
+        raise OutputError(f"{out} holds {', '.join(present)}, not written by '{WRITER}'; choose another folder")

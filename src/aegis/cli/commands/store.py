@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from aegis.cli import options
-from aegis.cli.output import console, print_json, print_line
+from aegis.cli.output import print_result
 from aegis.errors import InputError, SettingError, check_choice
 
 store_option = click.option(
@@ -44,41 +44,35 @@ def command() -> None:
 @command.command("upgrade")
 @store_option
 @options.as_json
-def upgrade_store(store: str, as_json: bool) -> int:
+def upgrade_store(store: str, as_json: bool) -> None:
     """Bring the schema up to date, or make a new store. Back it up first."""
     database = open_store(store, check=False)
     before = database.version() if database.file is None or database.file.exists() else None
     database.upgrade()
-    if as_json:
-        print_json({"store": database.shown, "before": before, "now": database.newest()})
-    else:
-        console().print(f"{database.shown}: schema {before or 'none'} -> {database.newest()}")
-    return 0
+    plain = {"store": database.shown, "before": before, "now": database.newest()}
+    print_result(as_json, plain, f"{database.shown}: schema {before or 'none'} -> {database.newest()}")
 
 
 @command.command("verify")
 @store_option
 @options.as_json
-def verify_store(store: str, as_json: bool) -> int:
+def verify_store(store: str, as_json: bool) -> None:
     """Check that nothing was altered or removed: every record has the hash of the one before it, and every challenger is the one
     that was frozen.
     """
     database = open_store(store)
     from aegis.service import check_gate, list_gates
 
-    gates = []
-    for gate in list_gates(database):
-        records, challengers = check_gate(database, gate)
-        gates.append({"gate": gate, "records": records, "challengers": challengers})
-    if as_json:
-        print_json({"gates": gates})
-        return 0
-    for item in gates:
-        chain = f"{item['records']} records, the chain is whole"
-        print_line(f"gate '{item['gate']}': {chain}; {item['challengers']} challengers, as frozen")
-    if not gates:
-        print_line("the store holds no gate yet")
-    return 0
+    sizes = {gate: check_gate(database, gate) for gate in list_gates(database)}
+    print_result(
+        as_json,
+        {"gates": [{"gate": gate, "records": rows, "challengers": held} for gate, (rows, held) in sizes.items()]},
+        *(
+            f"gate '{gate}': {rows} records, the chain is whole; {held} challengers, as frozen"
+            for gate, (rows, held) in sizes.items()
+        ),
+        *([] if sizes else ["the store holds no gate yet"]),
+    )
 
 
 @command.command("export")
@@ -86,7 +80,7 @@ def verify_store(store: str, as_json: bool) -> int:
 @click.option("--name", metavar="NAME", help="Which gate.  [default: the only one]")
 @options.path_option("--out", "FOLDER", "Gets the log and the challenges.", required=True)
 @options.as_json
-def export_store(store: str, name: str | None, out: Path, as_json: bool) -> int:
+def export_store(store: str, name: str | None, out: Path, as_json: bool) -> None:
     """Write what a gate has counted as a log, with its problem file and the challenges that it put in control.
 
     \b
@@ -97,14 +91,9 @@ def export_store(store: str, name: str | None, out: Path, as_json: bool) -> int:
     from aegis.service import export_gate
 
     export = export_gate(database, choose_gate(database, name), out)
-    if as_json:
-        print_json(export)
-        return 0
-    console().print(f"{export['episodes']} episodes in {out}")
-    for item in export["certificates"]:
-        again = f"aegis certify {out}/log.parquet --problem {out}/problem.yaml --policy {out}/{item['folder']}"
-        print_line(f"  level '{item['level']}': {again}")
-    return 0
+    again = f"aegis certify {out}/log.parquet --problem {out}/problem.yaml --policy {out}"
+    certificates = [f"  level '{item['level']}': {again}/{item['folder']}" for item in export["certificates"]]
+    print_result(as_json, export, f"{export['episodes']} episodes in {out}", *certificates)
 
 
 def choose_gate(database: Any, name: str | None) -> str:
@@ -124,31 +113,24 @@ def choose_gate(database: Any, name: str | None) -> str:
 @store_option
 @options.path_option("--out", "FILE", "Such as gate-backup.jsonl.gz.", required=True)
 @options.as_json
-def backup_store(store: str, out: Path, as_json: bool) -> int:
+def backup_store(store: str, out: Path, as_json: bool) -> None:
     """Write everything in a store into one file; the gate may go on meanwhile."""
     database = open_store(store)
     from aegis.service import write_backup
 
     rows = write_backup(database, out)
-    if as_json:
-        print_json({"rows": rows, "file": str(out)})
-    else:
-        console().print(f"{rows} rows in {out}")
-    return 0
+    print_result(as_json, {"rows": rows, "file": str(out)}, f"{rows} rows in {out}")
 
 
 @command.command("restore")
 @store_option
 @click.argument("file", type=options.NamedPath(path_type=Path, exists=True))
 @options.as_json
-def restore_store(store: str, file: Path, as_json: bool) -> int:
+def restore_store(store: str, file: Path, as_json: bool) -> None:
     """Fill a new store from a backup; also the way from SQLite to PostgreSQL and back."""
     database = open_store(store, check=False)
     from aegis.service import restore_backup
 
     rows = restore_backup(database, file)
-    if as_json:
-        print_json({"rows": rows, "store": database.shown})
-    else:
-        console().print(f"{rows} rows restored into {database.shown}; every chain is whole, every challenger as frozen")
-    return 0
+    text = f"{rows} rows restored into {database.shown}; every chain is whole, every challenger as frozen"
+    print_result(as_json, {"rows": rows, "store": database.shown}, text)

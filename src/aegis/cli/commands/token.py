@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from aegis.cli import options
 from aegis.cli.commands.store import open_store, store_option
-from aegis.cli.output import console, print_json
+from aegis.cli.output import print_line, print_result
 
 
 @click.group("token")
@@ -25,7 +27,7 @@ def command() -> None:
 @click.option("--role", required=True, metavar="ROLE", help="controller (asks and reports), viewer (reads) or operator.")
 @store_option
 @options.as_json
-def make_token_command(name: str, role: str, store: str, as_json: bool) -> int:
+def make_token_command(name: str, role: str, store: str, as_json: bool) -> None:
     """Make a token and show it, once: only its hash is kept."""
     database = open_store(store, check=False)
     new = not database.file.exists() if database.file is not None else database.version() is None
@@ -33,48 +35,35 @@ def make_token_command(name: str, role: str, store: str, as_json: bool) -> int:
     from aegis.service import make_token
 
     if new:  # a path that was mistyped makes one, too
-        console(to_stderr=True).print(f"made a new store {database.file or database.shown}", soft_wrap=True)
+        print_line(f"made a new store {database.file or database.shown}", to_stderr=True)
     secret = make_token(database, name, role)
-    if as_json:
-        print_json({"name": name, "role": role, "token": secret})
-    else:
-        click.echo(secret)
-        console(to_stderr=True).print(f"The token of '{name}' ({role}). It is not shown again.")
-    return 0
+    print_result(as_json, {"name": name, "role": role, "token": secret}, secret)
+    if not as_json:
+        print_line(f"The token of '{name}' ({role}). It is not shown again.", to_stderr=True)
 
 
 @command.command("list")
 @store_option
 @options.as_json
-def list_tokens_command(store: str, as_json: bool) -> int:
+def list_tokens_command(store: str, as_json: bool) -> None:
     """List all tokens, without their secrets."""
     database = open_store(store)
     from aegis.service import list_tokens
 
     tokens = list_tokens(database)
-    if as_json:
-        print_json({"tokens": [{"name": t.name, "role": t.role, "made": t.made, "revoked": t.revoked} for t in tokens]})
-        return 0
-    for token in tokens:
-        state = "" if token.revoked is None else f", revoked {token.revoked}"
-        console().print(f"{token.name}: {token.role}, made {token.made}{state}")
-    if not tokens:
-        console().print("no tokens: the gate listens on this machine only, and lets everybody on it do everything")
-    return 0
+    lines = [f"{t.name}: {t.role}, made {t.made}{'' if t.revoked is None else f', revoked {t.revoked}'}" for t in tokens]
+    open_to_all = "no tokens: the gate listens on this machine only, and lets everybody on it do everything"
+    print_result(as_json, {"tokens": [asdict(token) for token in tokens]}, *(lines or [open_to_all]))
 
 
 @command.command("revoke")
 @click.argument("name")
 @store_option
 @options.as_json
-def revoke_token_command(name: str, store: str, as_json: bool) -> int:
+def revoke_token_command(name: str, store: str, as_json: bool) -> None:
     """Make a token worthless, within seconds."""
     database = open_store(store)
     from aegis.service import revoke_token
 
     revoke_token(database, name)
-    if as_json:
-        print_json({"revoked": name})
-    else:
-        console().print(f"the token '{name}' is revoked")
-    return 0
+    print_result(as_json, {"revoked": name}, f"the token '{name}' is revoked")

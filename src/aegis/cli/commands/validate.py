@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from aegis.cli import options
-from aegis.cli.exit_status import note_resumption
-from aegis.cli.output import console, late_progress, print_json, print_line, print_paths, table
+from aegis.cli import note_resumption, options
+from aegis.cli.output import console, print_json, print_line, print_paths, progress, table
 from aegis.errors import pluralise
 
 LEGEND = """end, ever: runs in which the bound was above the truth, in the end and at any look; p: of so many if the promise
@@ -103,7 +102,7 @@ def command(
     note = "nothing was kept; --out FOLDER keeps every run"
     if out is not None:
         note = f"every run that was done is kept in {out}, and the same command goes on from there"
-    with note_resumption(lambda: note), late_progress("validating", as_json) as report:
+    with note_resumption(lambda: note), progress("validating", as_json) as report:
         on_run = lambda done, total, _: report(done, total, "")  # noqa: E731
         result = run_validation(trial, words, runs, out, parse_engine(engine, workers), on_run)
     if as_json:

@@ -69,20 +69,18 @@ def command(
     stated_incumbent = content["settings"].get("incumbent")
     incumbent = None if stated_incumbent is None else _candidate(stated_incumbent["reference"], specified, None, False)
     verification = verify(content, Source(log, specified), candidates, incumbent)
+    if verification.holds:
+        lines = [f"Verified: {certificate} was found again bit for bit.", content["summary"]["sentence"]]
+    else:
+        first, *rest = difference_lines(verification, certificate)
+        lines = [first, *(f"  {line}" for line in rest)]
     if as_json:
         differences = [item.plain() for item in verification.differences]
         print_json({"holds": verification.holds, "differences": differences, "notes": list(verification.notes)})
-        return 0 if verification.holds else BROKEN
-    if verification.holds:
-        print_line(f"Verified: {certificate} was found again bit for bit.", "bold green")
-        print_line(content["summary"]["sentence"])
     else:
-        first, *rest = difference_lines(verification, certificate)
-        print_line(first, "bold red")
-        for line in rest:
-            print_line(f"  {line}")
-    for note in verification.notes:
-        print_line(f"note: {note}")
+        print_line(lines[0], "bold green" if verification.holds else "bold red")
+        for line in [*lines[1:], *(f"note: {note}" for note in verification.notes)]:
+            print_line(line)
     return 0 if verification.holds else BROKEN
 
 

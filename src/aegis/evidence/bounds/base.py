@@ -53,6 +53,13 @@ class Bound:
         return {**shown, "certificate": self.certificate, "label": self.label}
 
 
+@dataclass(frozen=True, slots=True)
+class BoundPath(Bound):
+    """A bound that is computed after every unit: path `[K]`."""
+
+    path: Array
+
+
 def sort_conditions(conditions: list[tuple[bool, str, str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the conditions that are met and those that are not, from (met?, words if met, words if not)."""
     return tuple(good for met, good, _ in conditions if met), tuple(bad for met, _, bad in conditions if not met)
@@ -60,13 +67,9 @@ def sort_conditions(conditions: list[tuple[bool, str, str]]) -> tuple[tuple[str,
 
 def unit_values(values: Array, least: float | None = None) -> Array:
     """Return values `[K]` as floats; SettingError if there are none, RefusedError if one is not finite or below `least`."""
-    checked = np.asarray(values, dtype=np.float64)
-    if checked.ndim != 1 or not checked.size:
-        raise SettingError(
-            f"a bound needs the values of one unit or more, one number each; found an array of shape {checked.shape}"
-        )
-    refuse_bad(checked, least)
-    return checked
+    if np.ndim(values) != 1:
+        raise SettingError(f"a bound needs one number for each unit; found an array of shape {np.shape(values)}")
+    return particle_values(values, least)[:, 0]
 
 
 def particle_values(values: Array, least: float | None = None) -> Array:
@@ -74,18 +77,17 @@ def particle_values(values: Array, least: float | None = None) -> Array:
     checked = np.asarray(values, dtype=np.float64)
     checked = checked[:, None] if checked.ndim == 1 else checked
     if checked.ndim != 2 or not checked.size:
-        raise SettingError(f"values are given by unit, or by unit and particle; found an array of shape {np.shape(values)}")
-    refuse_bad(checked, least)
-    return checked
-
-
-def refuse_bad(values: Array, least: float | None = None) -> None:
-    """Raise RefusedError, naming the first unit, if a value `[K]` or `[K, N]` is not finite or lies below `least`."""
-    good = np.isfinite(values) if least is None else np.isfinite(values) & (values >= least)
+        raise SettingError(
+            "a bound needs the values of one unit or more, given by unit, or by unit and particle; found an array of shape "
+            f"{np.shape(values)}"
+        )
+    good = np.isfinite(checked) if least is None else np.isfinite(checked) & (checked >= least)
     if not good.all():
-        unit = int(np.argmin(good.reshape(len(values), -1).all(axis=1)))
+        unit = int(np.argmin(good.all(axis=1)))
         wanted = "a finite number" if least is None else f"a finite number from {least:g}"
-        raise RefusedError(f"unit {unit}: a unit's value is {wanted}, found {values[unit]}; rescale rewards to [0, 1] beforehand")
+        bad = checked[unit][~good[unit]][0]
+        raise RefusedError(f"unit {unit}: a unit's value is {wanted}, found {bad}; rescale rewards to [0, 1] beforehand")
+    return checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ data. Each bound says whether it holds at one number of units, at all of them, o
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
 
 from aegis.errors import ModelError, SettingError
-from aegis.evidence.bounds.base import Bound, Validity, sort_conditions, unit_values
+from aegis.evidence.bounds.base import Bound, BoundPath, Validity, sort_conditions, unit_values
 from aegis.evidence.bounds.pac_bayes import sharp_bound
 from aegis.evidence.grid import Array
 from aegis.evidence.sketch import check_delta
@@ -36,27 +37,22 @@ def empirical_bernstein(values: Array, delta: float, value_range: Range) -> Boun
     return _bound("empirical Bernstein", value, delta, units, "fixed time", value_range)
 
 
-def anytime_bernstein(values: Array, delta: float, value_range: Range) -> Bound:
-    """Return the last point of `anytime_bernstein_path`."""
-    units, _ = _ranged(values, value_range)
-    value = anytime_bernstein_path(units, delta, value_range)[-1]
-    return _bound("anytime empirical Bernstein", value, delta, units, "anytime", value_range)
-
-
-def anytime_bernstein_path(values: Array, delta: float, value_range: Range, most: float = 0.5) -> Array:
-    """Return the lower bound after every unit, `[K]`: the predictable plug-in empirical Bernstein sequence.
+def anytime_bernstein(values: Array, delta: float, value_range: Range) -> BoundPath:
+    """Return the predictable plug-in empirical Bernstein sequence: the lower bound after every unit, and the last one.
 
     On values scaled to [0, 1] (Waudby-Smith and Ramdas 2024, Theorem 2, one side):
     `(sum l_i x_i - log(1/delta) - sum (x_i - m_(i-1))^2 (-log(1 - l_i) - l_i)) / sum l_i` with bets l_i that look only at earlier
-    units, at most `most`.
+    units, at most 1/2.
     """
     units, width = _ranged(values, value_range)
     scaled = (units - value_range[0]) / width
     stakes, before = plug_in_bets(scaled, check_delta(delta))
-    stakes = np.minimum(stakes, most)
+    stakes = np.minimum(stakes, 0.5)
     penalty = np.square(scaled - before) * (-np.log1p(-stakes) - stakes)
     lower = (np.cumsum(stakes * scaled - penalty) - math.log(1.0 / delta)) / np.cumsum(stakes)
-    return np.asarray(value_range[0] + width * lower)
+    path = np.asarray(value_range[0] + width * lower)
+    bound = _bound("anytime empirical Bernstein", path[-1], delta, units, "anytime", value_range)
+    return BoundPath(**{part.name: getattr(bound, part.name) for part in fields(bound)}, path=path)
 
 
 def plug_in_bets(scaled: Array, delta: float) -> tuple[Array, Array]:
@@ -86,17 +82,15 @@ def central_limit(values: Array, delta: float) -> Bound:
     return _bound("central limit", value, delta, units, "approximate")
 
 
-def logarithmic_smoothing(values: Array, delta: float, lam: float | None = None, linear: bool = False) -> Bound:
+def logarithmic_smoothing(values: Array, delta: float, lam: float | None = None) -> Bound:
     """Return the logarithmic-smoothing bound of values `w r` from 0 (Sakhi, Aouali, Alquier and Chopin 2024).
 
-    With `s = 1/(lam K) sum log(1 + lam L_k) - log(1/delta) / (lam K)` it is `(exp(lam s) - 1) / lam`, or s itself if `linear`:
-    the sharp bound of theory section 3 at the bet lam. lam: fixed beforehand; None for 1/sqrt(K), which holds at one K only.
+    With `s = 1/(lam K) sum log(1 + lam L_k) - log(1/delta) / (lam K)` it is `(exp(lam s) - 1) / lam`: the sharp bound of theory
+    section 3 at the bet lam. lam: fixed beforehand; None for 1/sqrt(K), which holds at one K only.
     """
     units = unit_values(values, least=0.0)
     used = 1.0 / math.sqrt(units.size) if lam is None else lam
     value = sharp_bound(units, used, delta).value
-    if linear:
-        value = math.log1p(used * value) / used
     return _bound("logarithmic smoothing", value, delta, units, "fixed time" if lam is None else "anytime", least=0.0)
 
 

@@ -9,7 +9,7 @@ At `g = lam / (1 - lam B)` this is never below the published form with the same 
 
 Particles. For a finite set of frozen particles Q may be chosen after the data, at the price of KL(q || p). State: the
 number of units and `S_jn = sum_k log1p(g_j L_kn)` for every bet j and particle n. Sums are kept as integers of 2^-32, each
-unit rounded down, like those of a sketch: merging is exact in any order and rounding can only lower a bound.
+unit rounded down, like those of a sketch: rounding can only lower a bound.
 
 Best posterior. At a hypothetical mean v the objective `lse_j(log p_j + sum_n q_n S_jn - K log1p(g_j v)) - KL(q || prior)`
 is convex minus convex. Replacing the first part by its tangent leaves `sum_j r_j q.S_j - KL(q || prior)`, r the softmax
@@ -30,7 +30,7 @@ from scipy.special import xlogy
 from aegis.errors import RefusedError, SettingError
 from aegis.evidence.bounds.base import Bound, particle_values, sort_conditions
 from aegis.evidence.grid import Array, Grid
-from aegis.evidence.sketch import LARGEST, UNIT, WealthCurve, check_delta
+from aegis.evidence.sketch import LARGEST, TOO_EXTREME, UNIT, WealthCurve, check_delta
 
 TOLERANCE = 1e-9
 
@@ -54,10 +54,8 @@ def particle_kl(weights: Array, prior: Array | None = None) -> float:
     """
     size = np.size(weights)
     q, p = particle_weights(weights, size), particle_weights(prior, size)
-    held = q > 0
-    if (p[held] == 0).any():
-        return float("inf")
-    return max(float(np.sum(q[held] * (np.log(q[held]) - np.log(p[held])))), 0.0)
+    with np.errstate(divide="ignore"):
+        return max(float(np.sum(q[q > 0] * (np.log(q[q > 0]) - np.log(p[q > 0])))), 0.0)
 
 
 def check_kl(kl: float) -> float:
@@ -114,7 +112,6 @@ def sharp_grid_bound(
     kl: float = 0.0,
     weights: Array | None = None,
     high: float = 1.0,
-    prior_fixed: bool = True,
     draws: bool = False,
 ) -> PacBayesBound:
     """Return the sharp bound over a grid of bets, in [0, high]; arguments as in `sharp_bound`.
@@ -126,7 +123,7 @@ def sharp_grid_bound(
     q = particle_weights(weights, units.shape[1])
     sums = _log_sums(units, grid.bets) @ q
     value = solve_grid(sums, len(units), grid, math.log(1.0 / check_delta(delta)) + check_kl(kl), high)
-    return _labelled("sharp, grid of bets", value, delta, len(units), kl, q, prior_fixed, draws)
+    return _labelled("sharp, grid of bets", value, delta, len(units), kl, q, True, draws)
 
 
 def solve_grid(sums: Array, units: int, grid: Grid, threshold: float, high: float) -> float:
@@ -160,57 +157,38 @@ def _labelled(
     return PacBayesBound(method, value, delta, units, "anytime", met, unmet, kl, weights)
 
 
-Ints = npt.NDArray[np.int64]
-
-SHIFT = 32
-PARTICLE_LOGS_AT_ONCE = 2**22  # logarithms held in memory at once
-MOST_UNITS = 2**31  # added in one part: their low halves, below 2^32 each, fit into 64 bits
-
-
 @dataclass(frozen=True, slots=True)
 class Particles:
-    """Sums of `count` units over J bets and N particles with prior weights `[N]`.
-
-    A sum is `whole + rest / 2^32` with whole `[J, N]` and rest `[J, N]` in [0, 2^32): one representation for one number.
-    """
+    """Sums of `count` units over J bets and N particles with prior weights `[N]`: whole numbers of 2^-32, `[J, N]`."""
 
     grid: Grid
     prior: Array
     count: int
-    whole: Ints
-    rest: Ints
+    total: npt.NDArray[np.int64]
 
     @classmethod
     def empty(cls, grid: Grid, size: int, prior: Array | None = None) -> Particles:
         """Return the state of no units for N = size particles; prior weights are equal if None."""
-        if size < 1:
-            raise SettingError(f"there is one particle or more, found {size}")
-        nothing = np.zeros((grid.bets.size, size), dtype=np.int64)
-        return cls(grid, particle_weights(prior, size), 0, nothing, nothing)
+        return cls(grid, particle_weights(prior, size), 0, np.zeros((grid.bets.size, size), dtype=np.int64))
 
     def add(self, values: Array) -> Particles:
         """Return the state after units with values `[K, N]` from 0: L_k(theta_n) for every unit and particle."""
         units = particle_values(values, least=0.0)
         if units.shape[1] != self.prior.size:
             raise SettingError(f"values have one column per particle: expected {self.prior.size}, found {units.shape[1]}")
-        after = self
-        size = min(MOST_UNITS, max(1, PARTICLE_LOGS_AT_ONCE // self.whole.size))
+        if self.sums.max() + len(units) * math.log1p(self.grid.bets.max() * units.max()) > LARGEST:
+            raise RefusedError(TOO_EXTREME)
+        total = self.total.copy()
+        size = max(1, LOGS_AT_ONCE // total.size)
         for start in range(0, len(units), size):
-            after = after._grown(units[start : start + size])
-        return after
-
-    def merge(self, other: Particles) -> Particles:
-        """Return the state of both sets of units; exact, in any order. Grids and priors must be the same."""
-        if self.grid.digest != other.grid.digest or not np.array_equal(self.prior, other.prior):
-            raise SettingError(
-                "particles on different grids or with different priors cannot be merged; they answer different questions"
-            )
-        return self._carried(self.count + other.count, self.whole + other.whole, self.rest + other.rest)
+            logs = np.log1p(self.grid.bets[:, None, None] * units[start : start + size])
+            total += np.floor(logs * UNIT).astype(np.int64).sum(axis=1)
+        return Particles(self.grid, self.prior, self.count + len(units), total)
 
     @property
     def sums(self) -> Array:
         """Return the sums `[J, N]` as floats."""
-        return self.whole + self.rest / UNIT
+        return self.total / UNIT
 
     def lower(self, weights: Array, delta: float, high: float = 1.0) -> PacBayesBound:
         """Return the bound of V_q, the value of the policy that draws particle n with probability q_n once per episode.
@@ -230,17 +208,6 @@ class Particles:
             ]
         )
         return PacBayesBound("sharp, particles", value, delta, self.count, "anytime", met, unmet, kl, q)
-
-    def _grown(self, values: Array) -> Particles:
-        logs = np.log1p(self.grid.bets[:, None, None] * values)
-        if logs.max() > LARGEST:
-            raise RefusedError("a unit's factor is too extreme to be counted")
-        floored = np.floor(logs * UNIT).astype(np.int64)
-        whole = self.whole + (floored >> SHIFT).sum(axis=1)
-        return self._carried(self.count + len(values), whole, self.rest + (floored & (2**SHIFT - 1)).sum(axis=1))
-
-    def _carried(self, count: int, whole: Ints, rest: Ints) -> Particles:
-        return Particles(self.grid, self.prior, count, whole + (rest >> SHIFT), rest & (2**SHIFT - 1))
 
 
 FIRST_STEPS = 3  # from every start

@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from aegis.errors import RefusedError, SettingError, check_choice
+from aegis.errors import RefusedError, SettingError
 from aegis.evidence.bounds.base import Bound, particle_values, sort_conditions, unit_values
 from aegis.evidence.bounds.pac_bayes import check_kl, check_lam, particle_weights
 from aegis.evidence.grid import Array
@@ -47,18 +47,16 @@ def ls_estimate(values: Array, lam: float, largest: float, weights: Array | None
     return largest + float((np.log(inside) @ q).sum()) / (lam * len(units))
 
 
-def closed_form_lam(
-    values: Array, largest: float, cost: float, weights: Array | None = None, margin: float = LAM_MARGIN
-) -> float:
-    """Return `min((1 - eta)/B, sqrt(2 C / (K S^2)))` with `S^2 = 1/K sum_k E_Q (B - L_k)^2`; eta is `margin`, C is `cost`.
+def closed_form_lam(values: Array, largest: float, cost: float, weights: Array | None = None) -> float:
+    """Return `min((1 - eta)/B, sqrt(2 C / (K S^2)))` with `S^2 = 1/K sum_k E_Q (B - L_k)^2`; eta is LAM_MARGIN, C is `cost`.
 
     It minimises the bound to leading order *on the data the bound is evaluated on*, which the theorem does not allow.
     """
     units = particle_values(values)
-    if not (0 < margin < 1 and cost > 0 and largest > 0):
-        raise SettingError(f"the closed form needs 0 < eta < 1, C > 0 and B > 0, found {margin}, {cost} and {largest}")
+    if not (cost > 0 and largest > 0):
+        raise SettingError(f"the closed form needs C > 0 and B > 0, found {cost} and {largest}")
     total = float((np.square(largest - units) @ particle_weights(weights, units.shape[1])).sum())  # K S^2
-    limit = (1.0 - margin) / largest
+    limit = (1.0 - LAM_MARGIN) / largest
     return limit if total == 0 else min(limit, math.sqrt(2.0 * cost / total))
 
 
@@ -69,12 +67,12 @@ def root_lam(units: int, largest: float) -> float:
     return 1.0 / math.sqrt(units)
 
 
-def largest_observed(weights: Array, highest_reward: float = 1.0) -> float:
-    """Return B as the published experiments take it: the highest reward times the largest observed importance weight."""
+def largest_observed(weights: Array) -> float:
+    """Return B as the published experiments take it, for rewards up to 1: the largest observed importance weight."""
     checked = np.asarray(weights, dtype=np.float64)
     if not (checked.size and np.isfinite(checked).all() and (checked >= 0).all() and checked.max() > 0):
         raise SettingError("the largest observed weight needs finite weights from 0, one of them above 0")
-    return highest_reward * float(checked.max())
+    return float(checked.max())
 
 
 Logging = Literal["fixed", "adaptive", "own"]
@@ -102,10 +100,9 @@ class BoundOrigin:
     logging: Logging = "fixed"
     prior_fixed: bool = True
 
-    def __post_init__(self) -> None:
-        check_choice(self.largest_from, ("declared", "observed"), "origin of B")
-        check_choice(self.particles, ("policy", "draws"), "kind of particles")
-        check_choice(self.logging, CLAIMS, "kind of logging")
+
+PRICE = "KL and log(1/delta)"
+NO_LEGACY_BOUND = "the legacy's value is replaced by its empirical mean, without an upper bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +120,26 @@ class PublishedBound(Bound):
     largest_from: str
     claim: str
 
+    def estimate_alone(self) -> PublishedBound:
+        """Return the estimate with nothing subtracted: never a certificate. delta and kl only enter the closed form of lam."""
+        unmet = (*self.unmet, f"{PRICE} are not subtracted")
+        return replace(self, method="published estimate", value=self.estimate, met=self.met[:-1], unmet=unmet)
+
+    def gain_over(self, legacy_values: Array) -> PublishedBound:
+        """Return `LS estimate - mean(legacy) - (KL + log(2/delta)) / (lam K)`, the published gain form.
+
+        legacy_values `[M]`: unit means of the legacy's rewards. Nothing is subtracted for their error: not a certificate.
+        """
+        legacy = float(unit_values(legacy_values).mean())
+        value = self.estimate - legacy - (self.kl + math.log(2.0 / self.delta)) / (self.lam * self.units)
+        claim = f"the gain over the comparator in {self.claim}"
+        return replace(self, method="published gain", value=value, unmet=(*self.unmet, NO_LEGACY_BOUND), claim=claim)
+
+    def algorithm_2(self, legacy_values: Array) -> PublishedBound:
+        """Return `LS estimate - mean(legacy)`, nothing subtracted: Algorithm 2 hands over where it reaches the margin."""
+        alone, legacy = self.estimate_alone(), float(unit_values(legacy_values).mean())
+        return replace(alone, value=alone.value - legacy, unmet=(*alone.unmet, NO_LEGACY_BOUND))
+
 
 def published_bound(
     values: Array,
@@ -132,16 +149,15 @@ def published_bound(
     kl: float = 0.0,
     weights: Array | None = None,
     reading: BoundOrigin | None = None,
-    margin: float = LAM_MARGIN,
 ) -> PublishedBound:
     """Return the theorem's bound from unit values `[K]` or `[K, N]`, units by particles.
 
     lam: a number fixed beforehand, 'root' for 1/sqrt(K), or 'closed form'. largest: B. kl: sum of KL(Q_X || p0_X) over the
-    mechanisms of the scope, 0 if Q = p0. weights: Q over the particles `[N]`. margin: eta of the closed form.
+    mechanisms of the scope, 0 if Q = p0. weights: Q over the particles `[N]`.
     """
     cost = check_kl(kl) + math.log(1.0 / check_delta(delta))
     origin, units = reading or BoundOrigin(), particle_values(values)
-    used, lam_from = choose_lam(lam, units, cost, largest, weights, margin)
+    used, lam_from = choose_lam(lam, units, cost, largest, weights)
     estimate = ls_estimate(units, used, largest, weights)
     met, unmet = sort_conditions(_conditions(units, largest, origin, lam_from))
     return PublishedBound(
@@ -162,38 +178,14 @@ def published_bound(
     )
 
 
-def published_estimate(
-    values: Array,
-    delta: float,
-    lam: Temperature,
-    largest: float,
-    kl: float = 0.0,
-    weights: Array | None = None,
-    reading: BoundOrigin | None = None,
-    margin: float = LAM_MARGIN,
-) -> PublishedBound:
-    """Return the estimate alone, with nothing subtracted, as Algorithm 2 uses it: never a certificate.
-
-    delta and kl only enter the closed form of lam.
-    """
-    bound = published_bound(values, delta, lam, largest, kl, weights, reading, margin)
-    unmet = (*bound.unmet, f"{PRICE} are not subtracted")
-    return replace(bound, method="published estimate", value=bound.estimate, met=bound.met[:-1], unmet=unmet)
-
-
-def choose_lam(
-    lam: Temperature, values: Array, cost: float, largest: float, weights: Array | None, margin: float
-) -> tuple[float, str]:
+def choose_lam(lam: Temperature, values: Array, cost: float, largest: float, weights: Array | None) -> tuple[float, str]:
     """Return lam and how it was chosen; cost: KL and log(1/delta) together."""
     if lam == "root":
         return root_lam(len(values), largest), "root"
     if lam == "closed form":
-        used = closed_form_lam(values, largest, cost, weights, margin)
-        return used, "closed form" if used < (1.0 - margin) / largest else "closed form, at its limit (1 - eta)/B"
+        used = closed_form_lam(values, largest, cost, weights)
+        return used, "closed form" if used < (1.0 - LAM_MARGIN) / largest else "closed form, at its limit (1 - eta)/B"
     return check_lam(lam, largest), "given"
-
-
-PRICE = "KL and log(1/delta)"
 
 
 def _conditions(values: Array, largest: float, reading: BoundOrigin, chosen: str) -> list[tuple[bool, str, str]]:
@@ -220,61 +212,3 @@ def _conditions(values: Array, largest: float, reading: BoundOrigin, chosen: str
         ),
         (True, f"{PRICE} are subtracted", ""),
     ]
-
-
-# A condition that the published gain does not meet.
-NO_LEGACY_BOUND = "the legacy's value is replaced by its empirical mean, without an upper bound"
-
-
-@dataclass(frozen=True, slots=True)
-class Algorithm2Gate:
-    """What Algorithm 2 decides at one look: hand over if the estimate reaches the legacy's mean plus the margin."""
-
-    hands_over: bool
-    estimate: PublishedBound
-    legacy_mean: float
-    margin: float
-
-    @property
-    def label(self) -> str:
-        """Return what must stand next to the decision wherever it is shown."""
-        return f"{self.estimate.label}; {NO_LEGACY_BOUND}"
-
-
-def published_gain(
-    values: Array,
-    legacy_values: Array,
-    delta: float,
-    lam: Temperature,
-    largest: float,
-    kl: float = 0.0,
-    weights: Array | None = None,
-    reading: BoundOrigin | None = None,
-    margin: float = LAM_MARGIN,
-) -> PublishedBound:
-    """Return `LS estimate - mean(legacy) - (KL + log(2/delta)) / (lam K)`, the published gain form.
-
-    legacy_values `[M]`: unit means of the legacy's rewards. Nothing is subtracted for the error of their mean: not a certificate.
-    """
-    bound = published_bound(values, delta, lam, largest, kl, weights, reading, margin)
-    legacy = float(unit_values(legacy_values).mean())
-    value = bound.estimate - legacy - (kl + math.log(2.0 / delta)) / (bound.lam * bound.units)
-    claim = f"the gain over the comparator in {bound.claim}"
-    return replace(bound, method="published gain", value=value, unmet=(*bound.unmet, NO_LEGACY_BOUND), claim=claim)
-
-
-def algorithm_2_gate(
-    values: Array,
-    legacy_values: Array,
-    delta: float,
-    largest: float,
-    kl: float = 0.0,
-    weights: Array | None = None,
-    gain: float = 0.0,
-    lam: Temperature = "closed form",
-    reading: BoundOrigin | None = None,
-) -> Algorithm2Gate:
-    """Return the decision of the published Algorithm 2: `LS estimate >= mean(legacy) + gain`, nothing subtracted."""
-    estimate = published_estimate(values, delta, lam, largest, kl, weights, reading)
-    legacy = float(unit_values(legacy_values).mean())
-    return Algorithm2Gate(estimate.value >= legacy + gain, estimate, legacy, gain)

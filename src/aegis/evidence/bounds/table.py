@@ -1,23 +1,25 @@
 """The table BOUNDS: every lower bound that `compare` and `validate` show beside a certificate, by name.
 
-All are computed from one `UnitSample`. A bound states which of its conditions are met (`Bound.label`). It raises SettingError
+All are computed from one `UnitSample`: unit values of a gain or a value, rewards scaled to [0, 1]. A bound states which of its
+conditions are met (`Bound.label`). It raises SettingError
 or ModelError where it is not defined, for example for too few units. To add a bound, enter a `BoundMethod`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 import numpy as np
 
 from aegis.errors import SettingError
-from aegis.evidence.bounds.base import Bound
+from aegis.evidence.bounds.base import Bound, BoundPath
 from aegis.evidence.bounds.confidence_sequence import lower_path
 from aegis.evidence.bounds.mean_bounds import (
+    RESAMPLES,
     anytime_bernstein,
-    anytime_bernstein_path,
     bca_bootstrap,
     central_limit,
     empirical_bernstein,
@@ -28,26 +30,107 @@ from aegis.evidence.bounds.mean_bounds import (
 )
 from aegis.evidence.bounds.pac_bayes import PacBayesBound, Particles, best_posterior, matching_bet, sharp_bound
 from aegis.evidence.bounds.prism import (
-    NO_LEGACY_BOUND,
+    BoundOrigin,
     PublishedBound,
     Temperature,
-    algorithm_2_gate,
+    closed_form_lam,
+    largest_observed,
     published_bound,
-    published_estimate,
-    published_gain,
 )
-from aegis.evidence.bounds.sample import Quantity, UnitSample
-from aegis.evidence.grid import Array, value_grid
+from aegis.evidence.grid import Array, value_centre, value_grid
 
-# A declared range of the values, a declared largest weight B, or one observed weight above 0.
-Requirement = Literal["range", "largest", "weights"]
+# What an estimate or a bound is about.
+Quantity = Literal["gain", "value"]
 
 
 @dataclass(frozen=True, slots=True)
-class BoundPath(Bound):
-    """A bound that is computed after every unit: path `[K]`."""
+class PublishedSample:
+    """Units as PRISM takes them.
 
-    path: Array
+    earned `[K]` or `[K, N]`: w r by unit, or by unit and particle. weights: Q over the particles `[N]`, equal if None. legacy
+    `[K]`: what the comparator earns. peaks `[K]`: the largest importance weight of each unit. prior: `earned` of prior units,
+    None without any. largest: B, infinite if it was not declared. kl: KL(Q || p0). origin: how the numbers came about.
+    """
+
+    earned: Array
+    legacy: Array
+    peaks: Array
+    largest: float
+    weights: Array | None = None
+    prior: Array | None = None
+    kl: float = 0.0
+    origin: BoundOrigin = field(default_factory=BoundOrigin)
+
+    def prior_lam(self, delta: float) -> float:
+        """Return lam fixed before the certified units: the closed form on prior units, half of its limit without any."""
+        if self.prior is None or not len(self.prior):
+            return 0.5 / self.largest
+        # K S^2 of the certified units is foreseen as K times the S^2 of the prior ones.
+        cost = (self.kl + math.log(1.0 / delta)) * len(self.prior) / len(self.earned)
+        return closed_form_lam(self.prior, self.largest, cost, self.weights)
+
+    def observed(self, count: int) -> float:
+        """Return B as the published experiments take it; SettingError if all weights are 0."""
+        return largest_observed(self.peaks[:count])
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSample:
+    """K units of one quantity.
+
+    values `[K]`: w r of a value, (w - u) r of a gain, u the comparator's ratio (1 if it is the logger). shift: makes them at
+    least 0 if added. paired `[K]`: gains without a lower limit, for approximate bounds; `values` if None. particles `[K, N]`:
+    `values` of every particle on its own, drawn with probabilities `shares` `[N]`. prior `[P]`: `values` of prior units, None
+    without any. range: declared ends of `values`, None if there are none. rng, resamples: for bounds that draw. published: the
+    same units as PRISM takes them. centre: the octave of the bet that is best on the prior units.
+    """
+
+    what: Quantity
+    values: Array
+    particles: Array
+    shares: Array
+    delta: float
+    rng: np.random.Generator
+    published: PublishedSample
+    shift: float = 0.0
+    prior: Array | None = None
+    range: tuple[float, float] | None = None
+    paired: Array | None = None
+    resamples: int = RESAMPLES
+    centre: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        prior = None if self.prior is None else self.prior + self.shift
+        object.__setattr__(self, "centre", bet_centre(prior, self.values.size, self.delta))
+
+    @property
+    def high(self) -> float:
+        """Return the largest mean that values plus shift can have."""
+        return 1.0 + self.shift
+
+    def lifted(self, count: int) -> Array:
+        """Return the first values, at least 0."""
+        return self.values[:count] + self.shift
+
+    def unlimited(self, count: int) -> Array:
+        """Return the first values as approximate bounds take them."""
+        return (self.values if self.paired is None else self.paired)[:count]
+
+    @property
+    def declared_range(self) -> tuple[float, float]:
+        """Return the declared range; SettingError if there is none."""
+        if self.range is None:
+            raise SettingError("this bound needs a declared range of the unit values")
+        return self.range
+
+
+def bet_centre(prior: Array | None, units: int, delta: float) -> int:
+    """Return the octave of the best bet on prior values from 0, for so many units; that of 1 without prior values."""
+    return 0 if prior is None else value_centre(prior, units, delta)
+
+
+# A declared range of the values, a declared largest weight B, or one observed weight above 0.
+Requirement = Literal["range", "largest", "weights"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +185,8 @@ def _reweighed(sample: UnitSample, count: int) -> PacBayesBound:
     return _unshifted(sample, best_posterior(_particles(sample, count), sample.delta, sample.high))
 
 
-def _anytime_bernstein(sample: UnitSample, count: int) -> BoundPath:
-    values = sample.values[:count]
-    bound = anytime_bernstein(values, sample.delta, sample.declared_range)
-    path = anytime_bernstein_path(values, sample.delta, sample.declared_range)
-    return BoundPath(**{part.name: getattr(bound, part.name) for part in fields(bound)}, path=path)
-
-
-def _smoothed(sample: UnitSample, count: int) -> Bound:
-    return _unshifted(sample, logarithmic_smoothing(sample.lifted(count), sample.delta))
-
-
-def _smoothed_prior(sample: UnitSample, count: int) -> Bound:
-    return _unshifted(sample, logarithmic_smoothing(sample.lifted(count), sample.delta, 2.0**sample.centre))
+def _smoothed(sample: UnitSample, count: int, lam: float | None = None) -> Bound:
+    return _unshifted(sample, logarithmic_smoothing(sample.lifted(count), sample.delta, lam))
 
 
 AnyBound = TypeVar("AnyBound", bound=Bound)
@@ -143,22 +215,11 @@ def _declared(sample: UnitSample, count: int, lam: Temperature | None) -> Publis
     return published_bound(own.earned[:count], sample.delta, used, own.largest, own.kl, own.weights, own.origin)
 
 
-def _observed(sample: UnitSample, count: int, bound: Callable[..., PublishedBound] = published_bound) -> PublishedBound:
+def _observed(sample: UnitSample, count: int) -> PublishedBound:
     """Return PRISM with lam* and the largest weight observed, as in the published experiments."""
     own = sample.published
     origin = replace(own.origin, largest_from="observed")
-    return bound(own.earned[:count], sample.delta, "closed form", own.observed(count), own.kl, own.weights, origin)
-
-
-def _gain_observed(sample: UnitSample, count: int) -> PublishedBound:
-    own = sample.published
-    return _observed(sample, count, lambda earned, *rest: published_gain(earned, own.legacy[:count], *rest))
-
-
-def _gain_declared(sample: UnitSample, count: int) -> PublishedBound:
-    own = sample.published
-    shared = (sample.delta, own.prior_lam(sample.delta), own.largest, own.kl, own.weights, own.origin)
-    return published_gain(own.earned[:count], own.legacy[:count], *shared)
+    return published_bound(own.earned[:count], sample.delta, "closed form", own.observed(count), own.kl, own.weights, origin)
 
 
 def _matched(sample: UnitSample, count: int) -> PacBayesBound:
@@ -173,9 +234,8 @@ def _algorithm_2(sample: UnitSample, count: int) -> PublishedBound:
     """Return the estimate of Algorithm 2 less the legacy's mean: what its gate compares with the margin."""
     own = sample.published
     origin = replace(own.origin, largest_from="observed")
-    gate = algorithm_2_gate(own.earned[:count], own.legacy[:count], sample.delta, own.observed(count), reading=origin)
-    estimate = gate.estimate
-    return replace(estimate, value=estimate.value - gate.legacy_mean, unmet=(*estimate.unmet, NO_LEGACY_BOUND))
+    bound = published_bound(own.earned[:count], sample.delta, "closed form", own.observed(count), reading=origin)
+    return bound.algorithm_2(own.legacy[:count])
 
 
 # The names of bounds that others refer to.
@@ -193,19 +253,26 @@ BOUNDS: MutableMapping[str, BoundMethod] = {
     "PRISM: prior lam, B declared": BoundMethod(lambda sample, count: _declared(sample, count, None), ("value",), "largest"),
     "PRISM: 1/sqrt(K), B declared": BoundMethod(lambda sample, count: _declared(sample, count, "root"), ("value",), "largest"),
     MATCHED: BoundMethod(_matched, ("value",), "largest", commands=_COMPARE),
-    "LS, lambda fixed": BoundMethod(_smoothed_prior, commands=_VALIDATE),
+    "LS, lambda fixed": BoundMethod(lambda sample, count: _smoothed(sample, count, 2.0**sample.centre), commands=_VALIDATE),
     "logarithmic smoothing": BoundMethod(_smoothed),
     "Hoeffding": _ranged(hoeffding),
     "empirical Bernstein": _ranged(empirical_bernstein),
-    "anytime empirical Bernstein": BoundMethod(_anytime_bernstein, needs="range", sequence=True),
+    "anytime empirical Bernstein": replace(_ranged(anytime_bernstein), sequence=True),
     "PRISM: lam*, B observed": BoundMethod(_observed, ("value",), "weights"),
     "PRISM: lam*, B declared": BoundMethod(
         lambda sample, count: _declared(sample, count, "closed form"), ("value",), "largest", commands=_COMPARE
     ),
-    "PRISM: gain, lam*, B observed": BoundMethod(_gain_observed, ("gain",), "weights"),
-    "PRISM: gain, prior lam, B declared": BoundMethod(_gain_declared, ("gain",), "largest", commands=_COMPARE),
+    "PRISM: gain, lam*, B observed": BoundMethod(
+        lambda sample, count: _observed(sample, count).gain_over(sample.published.legacy[:count]), ("gain",), "weights"
+    ),
+    "PRISM: gain, prior lam, B declared": BoundMethod(
+        lambda sample, count: _declared(sample, count, None).gain_over(sample.published.legacy[:count]),
+        ("gain",),
+        "largest",
+        commands=_COMPARE,
+    ),
     "PRISM: estimate of Algorithm 2": BoundMethod(
-        lambda sample, count: _observed(sample, count, published_estimate), ("value",), "weights", commands=_COMPARE
+        lambda sample, count: _observed(sample, count).estimate_alone(), ("value",), "weights", commands=_COMPARE
     ),
     "PRISM, gate of Algorithm 2": BoundMethod(_algorithm_2, ("gain",), "weights", commands=_VALIDATE),
     "Student t": _approximate(student_t),

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from aegis.handover.hosts.base import Host, Proposal, capped_steps, check_proposals, host_seed
-from aegis.handover.hosts.causal import READINGS, CausalHost, PacBayesHost, WeighedParticles, learn_belief
+from aegis.handover.hosts.base import Host
+from aegis.handover.hosts.causal import CausalHost, PacBayesHost
 from aegis.handover.hosts.external import ExternalHost
 from aegis.mechanisms import MODELS
 from aegis.planning import Greedy, Ids, Lcb, Thompson
@@ -30,17 +30,4 @@ HOSTS: Mapping[str, Callable[..., Host]] = {
     "external": ExternalHost,
 }
 
-__all__ = [
-    "HOSTS",
-    "READINGS",
-    "CausalHost",
-    "ExternalHost",
-    "Host",
-    "PacBayesHost",
-    "Proposal",
-    "WeighedParticles",
-    "capped_steps",
-    "check_proposals",
-    "host_seed",
-    "learn_belief",
-]
+__all__ = ["HOSTS"]

@@ -92,8 +92,8 @@ def check_proposals(host: str, proposals: Mapping[str, Proposal], history: Histo
 
 
 def _check(proposal: Proposal, level: str, batch: Batch, where: str) -> None:
-    table = batch.levels[level]
-    count = table.mu_full.shape[1] if table.mu_full is not None else None
+    full = batch.levels[level].mu_full
+    count = None if full is None else full.shape[1]
     if proposal.policy is not None:
         _check_policy(proposal.policy, level, batch, where, count)
     _check_model(proposal.scores, "score", level, batch, where, count)

@@ -275,9 +275,7 @@ class PacBayesHost:
         allowed = open_actions(table.available, count, actions, f"level '{level}'")
         mu = np.tile(path_full(legacy, level, batch), (self.draws, 1))
         taken = np.tile(table.action.astype(np.int64), self.draws)[:, None]
-        steps = [
-            best_actions(mask_closed(values, allowed)).reshape(-1, actions)
-        ]  # what the plan itself does, from the same values
+        steps = [best_actions(mask_closed(values, allowed)).reshape(-1, actions)]  # what the plan itself does
         steps += [capped_probabilities(values.reshape(-1, actions), mu, limit) for limit in self.caps]
         own = [np.take_along_axis(chances, taken, axis=1).reshape(self.draws, count).T for chances in steps]
         return np.concatenate(own, axis=1) / logged_propensities(level, batch)[:, None]

@@ -45,7 +45,8 @@ class ExternalHost:
     def propose(self, history: History, levels: Sequence[str], seed: int) -> Mapping[str, Proposal]:
         """Return what the policy or the learner proposes; PolicyError names host and level if it cannot be used."""
         proposed = self._asked(history, levels, seed)
-        prediction = fit_reward_models(history.problem, history.phase(), tuple(proposed)) if proposed else None
+        asked = tuple(level for level in proposed if level in levels)  # others are refused below
+        prediction = fit_reward_models(history.problem, history.phase(), asked) if asked else None
         proposals = {level: self._proposal(history, level, item, prediction) for level, item in proposed.items()}
         check_proposals(self.name, proposals, history, levels)
         return proposals
@@ -65,12 +66,6 @@ class ExternalHost:
         if not isinstance(proposed, Mapping):
             raise PolicyError(
                 f"host '{self.name}': propose returns a mapping from levels to proposals, found {type(proposed).__name__}"
-            )
-        unknown = [level for level in proposed if level not in levels]
-        if unknown:
-            raise PolicyError(
-                f"host '{self.name}', level '{unknown[0]}': nothing was asked about this level; levels asked about: "
-                f"{', '.join(levels)}"
             )
         return dict(proposed)
 

@@ -29,7 +29,7 @@ from aegis.logs.draft.logging_policy import (
     suspected_propensities,
 )
 from aegis.logs.draft.vocabulary import has_word, name_words, without_words, word_rank
-from aegis.logs.propensities import SUM_TOLERANCE
+from aegis.logs.episodes import SUM_TOLERANCE
 
 _COUNTED = {"number": "numbers", "text": "texts", "date": "dates"}
 _KINDS = ("number", "text", "flag")
@@ -175,8 +175,7 @@ def _with_full_distributions(search: _Search) -> None:
     for look in candidates:
         for column_set in find_column_sets(look.values, [name for name in pool if name != look.name]):
             complete = _complete(search.sheet, look, column_set, pool)
-            score = 0 if complete is None else _closeness(look, complete, known)
-            if complete is not None and score:
+            if complete is not None and (score := _closeness(look, complete, known)):
                 at = word_rank(look.name, words.ACTION)
                 scored.append(((-score, len(words.ACTION) * 2 if at is None else at, look.position), look, complete))
     for _, look, column_set in sorted(scored, key=lambda entry: entry[0]):
@@ -271,28 +270,23 @@ def _with_own_probability(search: _Search) -> None:
 
 def _with_general_probability(search: _Search) -> None:
     """Pair `pscore`, `action_prob` and the like with the column that is called most like an action, or behaves like one."""
-    general = [
-        look for look in _probabilities(search) if not without_words(name_words(look.name), (*words.PROPENSITY, *words.LOGGER))
-    ]
-    for column in general:
-        ranked = [(at, look) for look in search.either() if (at := _rank(search, look)) is not None]
+    for column in _probabilities(search):
+        if without_words(name_words(column.name), (*words.PROPENSITY, *words.LOGGER)):
+            continue
+        ranked = [
+            (at, abs(look.position - column.position), look)
+            for look in search.either()
+            if (at := _rank(search, look)) is not None
+        ]
         if ranked:
-            look = min(ranked, key=lambda entry: (entry[0], abs(entry[1].position - column.position)))[1]
-            note = f"'{look.name}' is an action by its name, and '{column.name}' its probability"
-        else:
-            fitting = [
-                (propensity_misfit(entry, column), entry)
-                for entry in search.candidates()
-                if not has_word(entry.name, words.EPISODE)
-            ]
-            best = min(fitting, key=lambda entry: entry[0], default=(np.inf, None))
-            if best[1] is None or best[0] > 4:
-                continue
-            look = best[1]
-            note = f"'{look.name}' is an action: of all columns its values come most as often as '{column.name}' says"
-        search.add(
-            look, column, note, "" if ranked else f"Is '{look.name}' the action that '{column.name}' is the probability of?"
-        )
+            look = min(ranked, key=lambda entry: entry[:2])[2]
+            search.add(look, column, f"'{look.name}' is an action by its name, and '{column.name}' its probability")
+            continue
+        drawn = [look for look in search.candidates() if not has_word(look.name, words.EPISODE)]
+        best = min(drawn, key=lambda look: propensity_misfit(look, column), default=None)
+        if best is not None and propensity_misfit(best, column) <= 4:
+            note = f"'{best.name}' is an action: of all columns its values come most as often as '{column.name}' says"
+            search.add(best, column, note, f"Is '{best.name}' the action that '{column.name}' is the probability of?")
 
 
 def _rank(search: _Search, look: ColumnProfile) -> int | None:
@@ -337,17 +331,12 @@ def _by_name_alone(search: _Search) -> None:
         for look in search.either():
             search.add(look, None, f"'{look.name}' is an action: you named it")
         return
-    ranked = [
-        (at, look)
-        for look in search.either()
-        if (at := word_rank(look.name, words.ACTION)) is not None and not counts_decisions(look)
-    ]
-    ranked.sort(key=lambda entry: (entry[0], entry[1].position))
-    whole_names = [look for at, look in ranked if at < len(words.ACTION)]
-    strong = [look for look in whole_names if any(word in _STRONG for word in name_words(look.name))]
-    chosen = strong if search.guesses else strong or whole_names[:1] or [look for _, look in ranked[:1]]
-    for look in chosen:
-        search.add(look, None, f"'{look.name}' is an action by its name")
+    called = [look for look in search.either() if not counts_decisions(look)]
+    ranked = sorted((at, look.position, look.name) for look in called if (at := word_rank(look.name, words.ACTION)) is not None)
+    whole = [name for at, _, name in ranked if at < len(words.ACTION)]
+    strong = [name for name in whole if has_word(name, _STRONG)]
+    for name in strong if search.guesses else strong or whole[:1] or [name for _, _, name in ranked[:1]]:
+        search.add(search.sheet.looks[name], None, f"'{name}' is an action by its name")
 
 
 def counts_decisions(look: ColumnProfile) -> bool:
@@ -362,10 +351,6 @@ def _in_file_order(guess: ActionGuess) -> ActionGuess:
     columns = guess.full or guess.available
     if not columns or not any(isinstance(value, str) for value in guess.values):
         return guess
-    order = sorted(range(len(columns)), key=lambda index: columns[index].position)
-    return replace(
-        guess,
-        values=tuple(guess.values[index] for index in order),
-        full=tuple(guess.full[index] for index in order) if guess.full else (),
-        available=tuple(guess.available[index] for index in order) if guess.available else (),
-    )
+    order = np.argsort([look.position for look in columns])
+    full, available = (tuple(part[index] for index in order) if part else () for part in (guess.full, guess.available))
+    return replace(guess, values=tuple(guess.values[index] for index in order), full=full, available=available)

@@ -1,6 +1,6 @@
 """Columns of a sample one by one: kind, distinct values, and the groups of rows in which a column is constant.
 
-Also text that was meant as numbers or dates: thousands separators, percent signs, units and totals, unclear day and month.
+Also text that was meant as numbers or dates: thousands separators, percent signs, unclear day and month.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aegis.errors import pluralise
-from aegis.logs.column_values import POINT, is_text, number_hint
+from aegis.logs.column_values import is_text
 from aegis.problem import AnyArray, Array, Value
 
 CodeArray = npt.NDArray[np.int64]
@@ -145,6 +145,10 @@ class SampleGroups:
         """Say whether a column has one value in each group."""
         return bool(np.array_equal(look.codes, look.codes[self.first][self.of]))
 
+    def holds(self, finer: SampleGroups) -> bool:
+        """Say whether every group of the other lies in one of these."""
+        return bool(np.array_equal(self.of, self.of[finer.first][finer.of]))
+
 
 @dataclass(frozen=True, slots=True)
 class LogProfile:
@@ -258,46 +262,32 @@ def describe_formatted_numbers(look: ColumnProfile) -> str:
     return ""
 
 
-_NUMBER = re.compile(r"\s*[+-]?(\d[\d.,' ]*|[.,]\d+)([eE][+-]?\d+)?\s*")
-_FEWEST = 10  # rows, below which nothing is said
-_MOST = 2  # rows that are odd: one at the start, one at the end
-
-
-def describe_stray(look: ColumnProfile) -> str:
-    """Return the first row of a column of text that is no number, with a hint, for a message; empty if there is none."""
-    odd = _odd_rows(look)
-    if not odd.size:
-        return ""
-    text = str(look.distinct[int(look.codes[odd[0]])].as_py())
-    return f" (row {odd[0] + 1}: '{text}'{number_hint(text, POINT)})"
-
-
 def describe_missing(look: ColumnProfile) -> str:
     """Return in how many rows nothing stands, and the first of them, for a message."""
     first = int(np.argmax(look.codes < 0)) + 1
     return f"nothing in {pluralise(look.missing, 'rows')} ({'the first is ' if look.missing > 1 else ''}row {first})"
 
 
+_NUMBER = re.compile(r"\s*[+-]?(\d[\d.,' ]*|[.,]\d+)([eE][+-]?\d+)?\s*")
+_FEWEST = 10  # rows, below which nothing is asked
+
+
+def text_entries(look: ColumnProfile) -> dict[int, str]:
+    """Return the entries of a column of text that are no numbers, by row."""
+    texts = look.distinct.to_pylist() if look.kind == "text" else []
+    odd = np.array([_NUMBER.fullmatch(text) is None for text in texts] + [False])
+    return {int(row): texts[look.codes[row]] for row in np.flatnonzero(odd[look.codes])} if texts else {}
+
+
 def stray_row_questions(sheet: LogProfile) -> list[str]:
-    """Return questions about the first and the last row, where they hold text in a column of numbers."""
-    ends = {0, sheet.rows - 1}
+    """Return questions about the first and the last row, where only they hold text in a column of numbers."""
     questions: dict[int, str] = {}
-    for look in sheet.looks.values():
-        odd = _odd_rows(look)
-        if sheet.rows >= _FEWEST and 0 < odd.size <= _MOST and ends >= set(odd.tolist()):
-            for row in odd.tolist():
-                text = look.distinct[int(look.codes[row])].as_py()
-                questions.setdefault(
-                    row,
-                    f"Is row {row + 1} a decision? Column '{look.name}' holds '{text}' there and numbers in other rows. If it is "
-                    "a row of units or of totals, remove it and draft again.",
-                )
+    for look in sheet.looks.values() if sheet.rows >= _FEWEST else ():
+        odd = text_entries(look)
+        for row, text in odd.items() if set(odd) <= {0, sheet.rows - 1} else ():
+            questions.setdefault(
+                row,
+                f"Is row {row + 1} a decision? Column '{look.name}' holds '{text}' there and numbers in other rows. If it is "
+                "a row of units or of totals, remove it and draft again.",
+            )
     return [questions[row] for row in sorted(questions)]
-
-
-def _odd_rows(look: ColumnProfile) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the rows of a column of text that hold something which is no number."""
-    if look.kind != "text":
-        return np.zeros(0, dtype=np.int64)
-    plain = np.array([_NUMBER.fullmatch(str(value)) is None for value in look.distinct.to_pylist()] + [False])
-    return np.flatnonzero(plain[look.codes])

@@ -47,16 +47,13 @@ class ColumnSet:
         return (*name_words(self.head), *name_words(self.tail))
 
 
-def find_column_sets(values: Sequence[Value], names: Iterable[str], places: bool = True) -> Iterator[ColumnSet]:
-    """Yield the sets of columns that name every one of `values` (ascending), by value first, then by place if `places`."""
+def find_column_sets(values: Sequence[Value], names: Iterable[str]) -> Iterator[ColumnSet]:
+    """Yield the sets of columns that name every one of `values` (ascending), by value first, then by place."""
     known = _by_lower_case(names)
-    known_sets: set[tuple[str, ...]] = set()
-    for column_set in itertools.chain(
-        _by_text(values, known), _by_number(values, known), _by_place(values, known) if places else ()
-    ):
-        if column_set.columns not in known_sets:
-            known_sets.add(column_set.columns)
-            yield column_set
+    sets: dict[tuple[str, ...], ColumnSet] = {}
+    for column_set in itertools.chain(_by_text(values, known), _by_number(values, known), _by_place(values, known)):
+        sets.setdefault(column_set.columns, column_set)
+    yield from sets.values()
 
 
 def widen_column_set(narrow: ColumnSet, names: Iterable[str]) -> ColumnSet | None:
@@ -89,13 +86,9 @@ def widen_column_set(narrow: ColumnSet, names: Iterable[str]) -> ColumnSet | Non
 
 
 def _by_text(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[ColumnSet]:
-    """Yield the sets whose labels are the values as they are written, blanks and points perhaps as underscores."""
+    """Yield the sets whose labels are the values as they are written, blanks perhaps as underscores, flags as 0 and 1."""
     texts = [str(value).lower() for value in values]
-    short = [f"{value:g}" if isinstance(value, float) else text for value, text in zip(values, texts, strict=True)]
-    variants = [texts, short]
-    for variant in (texts, short):
-        variants.append([text.replace(".", "_") for text in variant])
-        variants.append([text.replace(" ", "_") for text in variant])
+    variants = [texts, [text.replace(" ", "_") for text in texts]]
     if all(isinstance(value, bool) for value in values):
         variants.append([str(int(value)) for value in values])
     for labels in variants:

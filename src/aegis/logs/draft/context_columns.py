@@ -229,33 +229,24 @@ def _unfit(look: ColumnProfile, sheet: LogProfile) -> str:
     if look.kind == "other":
         return "neither text nor numbers, flags or dates"
     if look.count < 2:
-        return _constant(look, sheet)
+        mostly = "mostly empty" if 2 * look.missing > sheet.rows else "empty in some rows"
+        gaps = f"{mostly}: nothing in {look.missing} of {sheet.rows} rows, and the same in the others"
+        return "empty" if not look.count else gaps if look.missing else "the same in every row"
     if is_probability_column(look):
         return "looks like a probability, " + (
             "of another policy" if has_word(look.name, words.TARGET) else "but of no action found"
         )
-    if describe_unclear_dates(look):
-        return f"{describe_unclear_dates(look)}; log what the controller made of it, such as the hour or the age, as a number"
+    if dates := describe_unclear_dates(look):
+        return f"{dates}; log what the controller made of it, such as the hour or the age, as a number"
     if _is_id(look, sheet):
         return "an id"
     if look.running:
-        return (
-            "a running number of the rows, which says nothing about a decision; list it as a context if it means something else"
-        )
+        return "a running number of the rows, which says nothing about a decision; else list it as a context"
     if look.kind == "date":
         return "a date; log what the controller made of it, such as the hour or the age, as a number"
     if look.kind == "text" and look.count > MOST_TEXT_CATEGORIES:
         return f"text with {look.count} different values; log a category or a number instead"
     return ""
-
-
-def _constant(look: ColumnProfile, sheet: LogProfile) -> str:
-    if not look.count:
-        return "empty"
-    if not look.missing:
-        return "the same in every row"
-    mostly = "mostly empty" if 2 * look.missing > sheet.rows else "empty in some rows"
-    return f"{mostly}: nothing in {look.missing} of {sheet.rows} rows, and the same in the others"
 
 
 def _is_id(look: ColumnProfile, sheet: LogProfile) -> bool:
@@ -272,16 +263,16 @@ def _is_id(look: ColumnProfile, sheet: LogProfile) -> bool:
 
 def _settle_results(placed: PlacedColumns, timings: Mapping[str, ColumnTiming], levels: LevelsGuess, ids: IdGuess) -> None:
     """Choose the outcome among the results; the others are left out, with the reason."""
-    action = levels.levels[-1].action.look.name
-    inner = [look for look in placed.results if not _shared(look, levels, ids) and _variable(look)]
-    inner.sort(
-        key=lambda look: (
-            not has_word(look.name, (*words.RESULT, *words.REWARD)),
-            has_word(look.name, words.GUARD),
-            -timings[look.name].force,
-        )
-    )
-    chosen = next(iter(inner), None)
+    outer = [groups for groups in (ids.groups, *(level.groups for level in levels.levels[:-1])) if not groups.single]
+
+    def rank(look: ColumnProfile) -> tuple[bool, bool, float]:
+        named = has_word(look.name, (*words.RESULT, *words.REWARD))
+        return not named, has_word(look.name, words.GUARD), -timings[look.name].force
+
+    # An outcome belongs to one innermost decision: its value is not repeated over several.
+    inner = [look for look in placed.results if not any(groups.constant(look) for groups in outer)]
+    inner = [look for look in inner if look.kind == "number" or (look.kind != "date" and 2 <= look.count <= MOST_TEXT_CATEGORIES)]
+    chosen = min(inner, key=rank, default=None)
     if chosen is not None:
         placed.outcome = ContextGuess(chosen.name, (chosen,))
     for look in placed.results:
@@ -291,17 +282,8 @@ def _settle_results(placed: PlacedColumns, timings: Mapping[str, ColumnTiming], 
         else:
             placed.unused.append((look.name, f"{reason}; it may be worth a guard, or be the outcome"))
         if not timings[look.name].force:
+            action = levels.levels[-1].action.look.name
             placed.questions.append(f"Is '{look.name}' known only after '{action}' is decided? If not, make it a context.")
-
-
-def _shared(look: ColumnProfile, levels: LevelsGuess, ids: IdGuess) -> bool:
-    """Say whether a column repeats one value over several innermost decisions."""
-    groups = [ids.groups, *(level.groups for level in levels.levels[:-1])]
-    return any(not group.single and group.constant(look) for group in groups)
-
-
-def _variable(look: ColumnProfile) -> bool:
-    return look.kind == "number" or (look.kind in ("text", "flag") and 2 <= look.count <= MOST_TEXT_CATEGORIES)
 
 
 def _as_contexts(looks: Sequence[ColumnProfile], taken: set[str], why: Mapping[str, str]) -> list[ContextGuess]:
@@ -309,22 +291,18 @@ def _as_contexts(looks: Sequence[ColumnProfile], taken: set[str], why: Mapping[s
 
     taken: names that are not free for a vector; those given to one are added. why: by column; a vector has the reason of all.
     """
-    sets: dict[str, list[ColumnProfile]] = {}
+    stems = {look.name: re.sub(r"[\W_]*\d+$", "", look.name) if look.kind == "number" else look.name for look in looks}
+    members: dict[tuple[str, str], list[ColumnProfile]] = {}
     for look in looks:
-        stem = re.sub(r"[\W_]*\d+$", "", look.name) if look.kind == "number" and re.search(r"\d$", look.name) else ""
-        if stem:
-            sets.setdefault(f"{stem}\n{why[look.name]}", []).append(look)
-    large = {key.split("\n")[0]: columns for key, columns in sets.items() if len(columns) >= _VECTOR}
-    vectors = {stem: columns for stem, columns in large.items() if stem not in taken}
-    taken |= set(vectors)
-    inside = {look.name: stem for stem, columns in vectors.items() for look in columns}
+        members.setdefault((stems[look.name], why[look.name]), []).append(look)
     contexts: dict[str, ContextGuess] = {}
     for look in looks:
-        if look.name in inside:
-            stem = inside[look.name]
-            contexts.setdefault(vectors[stem][0].name, ContextGuess(stem, tuple(vectors[stem]), why[look.name]))
-        else:
-            contexts[look.name] = ContextGuess(look.name, (look,), why[look.name])
+        stem, reason = stems[look.name], why[look.name]
+        vector = ContextGuess(stem, tuple(members[stem, reason]), reason)
+        free = stem and stem not in taken and len(vector.looks) >= _VECTOR
+        if not (free and contexts.setdefault(stem, vector).why == reason):
+            contexts[look.name] = ContextGuess(look.name, (look,), reason)
+    taken |= set(contexts)
     return list(contexts.values())
 
 
@@ -335,34 +313,29 @@ def _ask_about_contexts(placed: PlacedColumns, levels: LevelsGuess, draws: Seque
             f"Which of these are known before '{levels.levels[-1].action.look.name}' is decided: {_by_reason(placed.undecided)}? "
             "The log cannot tell, so that they are left out; move those that are known from the comment into the context."
         )
-    pairs = list(zip(levels.levels, placed.contexts, strict=True))
-    shown = [f"before '{level.action.look.name}': {_by_reason(contexts)}" for level, contexts in pairs if contexts]
-    if not shown:
+    listed = [
+        (f"'{level.action.look.name}'", contexts, drawn is None)
+        for level, contexts, drawn in zip(levels.levels, placed.contexts, draws, strict=True)
+        if contexts
+    ]
+    if not listed:
         return
-    blind = [level for (level, listed), drawn in zip(pairs, draws, strict=True) if listed and drawn is None]
-    unsure = ", ".join(f"'{level.action.look.name}'" for level in blind)
-    doubt = (
-        f" The log cannot tell for {unsure}: that takes known chances for all actions and {FEWEST_EPISODES} episodes."
-        if unsure
-        else ""
-    )
+    shown = "; ".join(f"before {name}: {_by_reason(contexts)}" for name, contexts, _ in listed)
+    unsure = ", ".join(name for name, _, blind in listed if blind)
+    doubt = f" The log cannot tell for {unsure}: that takes known chances for all actions and {FEWEST_EPISODES} episodes."
     placed.questions.append(
-        f"Is every context known when the decision is taken? The draft believes it, {'; '.join(shown)}. A result among "
-        f"them makes a policy that cannot be run: delete it.{doubt}"
+        f"Is every context known when the decision is taken? The draft believes it, {shown}. A result among them makes a policy "
+        f"that cannot be run: delete it.{doubt if unsure else ''}"
     )
 
 
 def _by_reason(contexts: Sequence[ContextGuess]) -> str:
     """Return all names, those with one reason together."""
-    reasons = dict.fromkeys(context.why for context in contexts)
-    named = {why: ", ".join(_named(context) for context in contexts if context.why == why) for why in reasons}
-    return ", ".join(f"{names} ({why})" for why, names in named.items())
-
-
-def _named(context: ContextGuess) -> str:
-    if context.kind != "vector":
-        return f"'{context.name}'"
-    return f"'{context.name}' ({', '.join(look.name for look in context.looks)})"
+    names: dict[str, list[str]] = {}
+    for context in contexts:
+        columns = f" ({', '.join(look.name for look in context.looks)})" if context.kind == "vector" else ""
+        names.setdefault(context.why, []).append(f"'{context.name}'{columns}")
+    return ", ".join(f"{', '.join(named)} ({why})" for why, named in names.items())
 
 
 def suggest_guards(placed: PlacedColumns) -> list[ColumnProfile]:

@@ -10,7 +10,6 @@ from aegis.errors import LogError, SettingError
 from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.actions import counts_decisions, find_actions
 from aegis.logs.draft.column_profile import (
-    ColumnProfile,
     LogProfile,
     describe_formatted_numbers,
     describe_missing,
@@ -92,7 +91,8 @@ def draft_problem(
     sample = read_sample(resolve_parts(inputs), rows)
     sheet = LogProfile.of(sample.table)
     guesses = find_actions(sheet, actions, propensities)
-    unread = _unread(sheet, guesses)
+    used = {column for action in guesses for column in action.columns}  # labels of an action may look like numbers
+    unread = {look.name: text for look in sheet.but(used) if (text := describe_formatted_numbers(look))}
     sheet = sheet.without(unread)
     ids = find_ids(sheet, guesses)
     levels = find_levels(sheet, guesses, ids)
@@ -107,41 +107,28 @@ def draft_problem(
     notes += [*(reward.notes if reward else ()), *(placed.notes if placed else ())]
     if not sample.complete:
         notes.append(f"only the first {sheet.rows} rows were read; values that come later are not listed")
-    questions = [*_about_values(sample, sheet, unread), *ids.questions, *levels.questions]
+    questions = [*_about_values(sample, unread), *stray_row_questions(sheet), *ids.questions, *levels.questions]
     questions += [text for action in guesses for text in action.questions]
     questions += [*_about_reward(reward, garbled), *_about_actions(sheet, guesses)]
     questions += [text for action in guesses for text in intention_questions(action)]
     questions += placed.questions if placed else []
     if levels.levels:
         questions.append(_SINGLE if ids.groups.single else _SEVERAL)
-    content = DraftContent(
-        origin=sample.origin,
-        ids=ids,
-        levels=levels,
-        reward=reward,
-        placed=placed,
-        questions=tuple(dict.fromkeys(questions)),
-        read_as=sample.read_as,
-    )
-    return _complete(content, tuple(notes), inputs, rows)
-
-
-def _complete(content: DraftContent, notes: tuple[str, ...], inputs: Sequence[LogInput], rows: int) -> Draft:
-    """Return the draft, with the problem if it is complete, and a question if the log does not read with it."""
+    content = DraftContent(sample.origin, ids, levels, reward, placed, tuple(dict.fromkeys(questions)), sample.read_as)
     text, problem = draft_text(content), None
-    if content.reward is not None and content.levels.levels:
+    if reward is not None and levels.levels:
         problem = parse_problem(text, "draft")
-        trouble = None if content.ids.missing else _trouble(inputs, problem, rows)
+        trouble = _trouble(inputs, problem, rows)
         if trouble is not None:
             question = f"The log does not read with this draft yet: {trouble}"
             content = replace(content, questions=(*content.questions, question))
             text = draft_text(content)
-    unused = () if content.placed is None else tuple(content.placed.unused)
-    return Draft(text=text, problem=problem, notes=notes, questions=content.questions, unused=unused)
+    unused = () if placed is None else tuple(placed.unused)
+    return Draft(text=text, problem=problem, notes=tuple(notes), questions=content.questions, unused=unused)
 
 
-def _about_values(sample: LogSample, sheet: LogProfile, unread: Mapping[str, str]) -> Iterator[str]:
-    """Ask about numbers that are written for people, and about rows of units or totals."""
+def _about_values(sample: LogSample, unread: Mapping[str, str]) -> Iterator[str]:
+    """Ask about numbers that are written for people."""
     for name, advice in unread.items():
         yield f"'{name}' {advice}, and draft again: as it is, it is text and not used."
     for name, example in sample.grouped.items():
@@ -149,23 +136,14 @@ def _about_values(sample: LogSample, sheet: LogProfile, unread: Mapping[str, str
             f"Is '{example}' in column '{name}' {example.replace('.', '')}? Every point there stands before three digits. It is "
             "read as a number with decimals: if points mark thousands, write the numbers without them, and draft again."
         )
-    yield from stray_row_questions(sheet)
-
-
-def _unread(sheet: LogProfile, actions: list[ActionGuess]) -> dict[str, str]:
-    """Return advice about columns of numbers that are read as text, by name; labels of an action are left out."""
-    used = {column for action in actions for column in action.columns}
-    return {look.name: text for look in sheet.but(used) if (text := describe_formatted_numbers(look))}
 
 
 def _unread_reward(unread: Collection[str], sheet: LogProfile) -> str:
     """Return the column that is called a reward but cannot be read as it is; empty if another is called so more clearly."""
-    ranks = [(at, name) for name in unread if (at := word_rank(name, words.REWARD)) is not None]
-    others = [
-        at for look in sheet.looks.values() if look.kind == "number" and (at := word_rank(look.name, words.REWARD)) is not None
-    ]
-    best, name = min(ranks, default=(2 * len(words.REWARD), ""))
-    return name if best < min(others, default=2 * len(words.REWARD)) else ""
+    numbers = [look.name for look in sheet.looks.values() if look.kind == "number"]
+    ranks = [(at, name) for name in (*numbers, *unread) if (at := word_rank(name, words.REWARD)) is not None]
+    best = min(ranks, key=lambda entry: entry[0], default=(0, ""))[1]
+    return best if best in unread else ""
 
 
 def _trouble(inputs: Sequence[LogInput], problem: Problem, rows: int) -> str | None:
@@ -194,87 +172,63 @@ def _about_reward(reward: RewardGuess | None, garbled: str) -> list[str]:
     return [*reward.questions, text]
 
 
-def _about_actions(sheet: LogProfile, actions: list[ActionGuess]) -> list[str]:
+def _about_actions(sheet: LogProfile, actions: list[ActionGuess]) -> Iterator[str]:
     """Ask about actions without probabilities or without a choice, and about columns that are nearly actions or probabilities."""
-    questions: list[str] = []
-    used = {column for action in actions for column in action.columns}
+    if not actions:
+        yield _which_action(sheet)
     for action in actions:
         if not action.paired:
-            questions.append(_about_chances(action))
-        elif action.density or action.taken is None or action.taken.numbers is None:
-            continue
-        elif action.taken.numbers.min() >= 1:
-            questions.append(
-                f"'{action.taken.name}' is 1 in every row: if nothing was left to chance, no gain can be certified there."
-            )
+            yield _about_chances(action)
+        elif action.taken is not None and not action.density and action.taken.values == (1,):
+            yield f"'{action.taken.name}' is 1 in every row: if nothing was left to chance, no gain can be certified there."
     open_sets = [f"'{action.look.name}'" for action in actions if not (action.full or action.available or action.density)]
     if open_sets:
-        questions.append(
-            f"Are all values listed that {', '.join(open_sets)} could have taken? A log does not show what was never chosen."
-        )
-    used |= {look.name for action in actions for look in action.suspects}
+        yield f"Are all values listed that {', '.join(open_sets)} could have taken? A log does not show what was never chosen."
+    used = {column for action in actions for column in (*action.columns, *(look.name for look in action.suspects))}
     for look in sheet.but(used):
-        at = word_rank(look.name, words.ACTION)
-        if (
-            at is not None
-            and at < len(words.ACTION)
-            and 0 < look.missing < sheet.rows / 2
-            and 2 <= look.count <= MOST_LISTED_ACTIONS
-        ):
-            questions.append(f"Is '{look.name}' an action? There is {describe_missing(look)}: fill it in and draft again.")
-        if look.kind != "number" or (counts_decisions(look) and not has_word(look.name, words.PROPENSITY)):
-            continue
-        if has_word(look.name, words.PROPENSITY) and not has_word(look.name, words.TARGET) and not look.within(0, 1):
-            questions.append(f"Is '{look.name}' a probability? It is not a number from 0 to 1 in every row.")
-        elif at is not None and at < len(words.ACTION) and look.count > MOST_LISTED_ACTIONS:
-            questions.append(
-                f"Is '{look.name}' an action? It has {look.count} values, and only up to {MOST_LISTED_ACTIONS} are taken "
-                "for actions: "
-                f"round it to a grid, and log the probability of the point{_or_named(look)}."
+        rank, chance = word_rank(look.name, words.ACTION), has_word(look.name, words.PROPENSITY)
+        called = rank is not None and rank < len(words.ACTION)
+        if called and 0 < look.missing < sheet.rows / 2 and 2 <= look.count <= MOST_LISTED_ACTIONS:
+            yield f"Is '{look.name}' an action? There is {describe_missing(look)}: fill it in and draft again."
+        if look.kind == "number" and chance and not has_word(look.name, words.TARGET) and not look.within(0, 1):
+            yield f"Is '{look.name}' a probability? It is not a number from 0 to 1 in every row."
+        elif look.kind == "number" and called and look.count > MOST_LISTED_ACTIONS and not counts_decisions(look):
+            named = f"; or name it, if any number may be taken: --action {shlex.quote(look.name)}" if is_continuous(look) else ""
+            yield (
+                f"Is '{look.name}' an action? It has {look.count} values, and only up to {MOST_LISTED_ACTIONS} are taken for "
+                f"actions: round it to a grid, and log the probability of the point{named}."
             )
-    if not actions:
-        possible = [look for look in sheet.looks.values() if not is_probability_column(look)]
-        possible = [look for look in possible if word_rank(look.name, words.REWARD) is None]
-        few = [look.name for look in possible if 2 <= look.count <= _FEW_VALUES and not look.missing]
-        any_of = [look.name for look in possible if is_continuous(look)]
-        hint = f" Columns with a few values: {_some(few)}." if few else ""
-        hint += f" Columns with any number, as a dose or set-point has: {_some(any_of)}." if any_of else ""
-        hint += " Name those that the controller chose: --action COLUMN." if hint else ""
-        chances = [
-            look.name for look in sheet.looks.values() if is_probability_column(look) and not has_word(look.name, words.TARGET)
-        ]
-        hint += (
-            f" Is '{chances[0]}' its probability? Then name both: --propensity {shlex.quote(f'ACTION={chances[0]}')}."
-            if chances
-            else ""
-        )
-        questions.insert(0, f"Which column is the action? None was found by name, and no probabilities of actions either.{hint}")
-    return questions
+
+
+def _which_action(sheet: LogProfile) -> str:
+    """Ask which column is the action, and offer those that may be one."""
+    chances = [look for look in sheet.looks.values() if is_probability_column(look)]
+    others = [look for look in sheet.looks.values() if look not in chances and word_rank(look.name, words.REWARD) is None]
+    few = [look.name for look in others if 2 <= look.count <= _FEW_VALUES and not look.missing]
+    any_of = [look.name for look in others if is_continuous(look)]
+    hint = f" Columns with a few values: {_some(few)}." if few else ""
+    hint += f" Columns with any number, as a dose or set-point has: {_some(any_of)}." if any_of else ""
+    hint += " Name those that the controller chose: --action COLUMN." if hint else ""
+    chance = next((look.name for look in chances if not has_word(look.name, words.TARGET)), None)
+    if chance is not None:
+        hint += f" Is '{chance}' its probability? Then name both: --propensity {shlex.quote(f'ACTION={chance}')}."
+    return f"Which column is the action? None was found by name, and no probabilities of actions either.{hint}"
 
 
 def _some(names: list[str]) -> str:
-    """Return the first of some names."""
     return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-
-
-def _or_named(look: ColumnProfile) -> str:
-    """Say how to have a column drafted as an action on an interval, if it can be one."""
-    return f"; or name it, if any number may be taken: --action {shlex.quote(look.name)}" if is_continuous(look) else ""
 
 
 def _about_chances(action: ActionGuess) -> str:
     """Ask for the chances of an action without any, and about columns that may hold them."""
-    name, what = action.look.name, "density" if action.density else "probability"
+    name, (what, chosen) = action.look.name, ("density", "drawn") if action.density else ("probability", "chosen")
+    asked = f"With which {what} was '{name}' {chosen}{', per unit of it' if action.density else ''}?"
+    pair = shlex.quote(f"{name}={action.suspects[0].name if action.suspects else 'COLUMN'}")
     if not action.suspects:
-        drawn = f"density was '{name}' drawn, per unit of it" if action.density else f"probability was '{name}' chosen"
-        return (
-            f"With which {drawn}? Nothing can be certified there until it is logged; if a column holds it, draft again with "
-            f"--propensity {shlex.quote(f'{name}=COLUMN')}."
-        )
+        logged = "Nothing can be certified there until it is logged; if a column holds it, draft again with"
+        return f"{asked} {logged} --propensity {pair}."
     listed = ", ".join(f"'{look.name}'" for look in action.suspects)
-    pair = shlex.quote(f"{name}={action.suspects[0].name}")
     return (
-        f"With which {what} was '{name}' {'drawn' if action.density else 'chosen'}? Perhaps {listed} "
-        f"{'tells' if len(action.suspects) == 1 else 'tell'}: draft again with --propensity {pair} if it does, or list "
-        "it as a context if it means something else. Nothing can be certified there until it is known."
+        f"{asked} Perhaps {listed} {'tells' if len(action.suspects) == 1 else 'tell'}: draft again with --propensity {pair} if "
+        "it does, or list it as a context if it means something else. Nothing can be certified there until it is known."
     )

@@ -1,19 +1,33 @@
-"""Which columns tell episodes apart, group dependent ones, and say when they began."""
+"""Which columns tell episodes apart, group dependent ones, and say when they began.
+
+Where no id says what an episode is, days, shifts, people and things within which an action never changes are its unit.
+"""
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from aegis.errors import InputError
 from aegis.logs.draft import vocabulary as words
-from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, SampleGroups, describe_unclear_dates
+from aegis.logs.draft.column_profile import (
+    CodeArray,
+    ColumnProfile,
+    LogProfile,
+    SampleGroups,
+    describe_unclear_dates,
+    repeats_needed,
+    stack_numbers,
+)
 from aegis.logs.draft.guesses import ActionGuess, IdGuess
-from aegis.logs.draft.unit_columns import days, shared_unit, split, within
 from aegis.logs.draft.vocabulary import has_word, id_word_rank, name_words, without_words, word_rank
 from aegis.logs.log_files import ROW_COLUMN
+from aegis.problem import Array
 
 
 def find_ids(sheet: LogProfile, actions: Sequence[ActionGuess]) -> IdGuess:
@@ -23,7 +37,7 @@ def find_ids(sheet: LogProfile, actions: Sequence[ActionGuess]) -> IdGuess:
     keys = [look for look in sheet.but(used) if look.key and not look.binary]
     dates = [look for look in sheet.but(used) if look.kind == "date" and not look.missing]
     ids = _episode(sheet, keys, dates)
-    ids = shared_unit(ids, sheet, keys, dates, actions)
+    ids = _shared_unit(ids, sheet, keys, dates, actions)
     ids = _ask_about_days(_with_cluster(ids, keys), keys, dates)
     return _with_time(ids, sheet, used)
 
@@ -120,38 +134,35 @@ def _by_structure(sheet: LogProfile, keys: list[ColumnProfile], dates: list[Colu
             note = f"'{look.name}' is the episode, and its time: {what}, and there is no other id"
             question = f"Is each date in '{look.name}' one unit, independent of the others?"
             return IdGuess((look.name,), SampleGroups.by(look.codes), time=look.name, notes=(note,), questions=(question,))
-    if ROW_COLUMN not in sheet.looks:
-        note = "no column is an episode id: each row is an episode of its own"
-        question = (
-            "No column tells independent units apart, so that each row is taken for one ('episode: row'). Is it? If rows belong "
-            "together (one person, order or shift), log an id that they share and name it under 'episode'; remove rows that "
-            "were exported twice."
+    if ROW_COLUMN in sheet.looks:
+        raise InputError(
+            f"no column tells independent units apart, and '{ROW_COLUMN}' does not number the rows; rename it, so that each row "
+            "can be an episode ('episode: row'), or add an id"
         )
-        return IdGuess((ROW_COLUMN,), sheet.every_row, counted=True, notes=(note,), questions=(question,))
-    row = next(name for number in itertools.count(1) if (name := f"{ROW_COLUMN}_{number}") not in sheet.looks)
+    note = "no column is an episode id: each row is an episode of its own"
     question = (
-        f"No column tells independent units apart: add a column '{row}' (1, 2, 3, ... if each row stands for itself), or name "
-        "the one that does under 'episode'."
+        "No column tells independent units apart, so that each row is taken for one ('episode: row'). Is it? If rows belong "
+        "together (one person, order or shift), log an id that they share and name it under 'episode'; remove rows that "
+        "were exported twice."
     )
-    note = f"no column is an episode id; the draft names a column '{row}', which has to be added to the log"
-    return IdGuess((row,), sheet.every_row, missing=True, notes=(note,), questions=(question,))
+    return IdGuess((ROW_COLUMN,), sheet.every_row, counted=True, notes=(note,), questions=(question,))
 
 
 def _ask_about_days(ids: IdGuess, keys: list[ColumnProfile], dates: list[ColumnProfile]) -> IdGuess:
     """Ask whether episodes of one date and shift depend on each other, where nothing else says that some do."""
-    if ids.cluster is not None:
-        return ids
-    for chosen in days(keys, dates, most=2):
-        groups = split(chosen)
-        apart = {look.name for look in chosen}.isdisjoint(ids.episode)
-        if len(chosen) == 2 and apart and 3 <= len(groups) <= len(ids.groups) / 2 and within(ids.groups, groups):
-            names = ", ".join(look.name for look in chosen)
-            question = (
-                f"Do episodes of one {' and '.join(repr(look.name) for look in chosen)} depend on each other (the same crew, the "
-                f"same material)? Then write 'cluster: [{names}]'."
+    for looks in _days(keys, dates) if ids.cluster is None else ():
+        groups, names = _groups_of(looks), [look.name for look in looks]
+        apart = len(looks) == 2 and set(names).isdisjoint(ids.episode)
+        if apart and 3 <= len(groups) <= len(ids.groups) / 2 and groups.holds(ids.groups):
+            return ids.saying(
+                question=f"Do episodes of one '{names[0]}' and '{names[1]}' depend on each other (the same crew, the same "
+                f"material)? Then write 'cluster: [{', '.join(names)}]'."
             )
-            return ids.saying(question=question)
     return ids
+
+
+def _groups_of(looks: Sequence[ColumnProfile]) -> SampleGroups:
+    return functools.reduce(SampleGroups.split_by, looks[1:], SampleGroups.by(looks[0].codes))
 
 
 def _plain_id(look: ColumnProfile) -> bool:
@@ -205,3 +216,110 @@ def _with_time(ids: IdGuess, sheet: LogProfile, used: Collection[str]) -> IdGues
 
 def _called_time(look: ColumnProfile) -> bool:
     return bool(name_words(look.name)) and all(word in (*words.TIME, "at", "utc", "unix") for word in name_words(look.name))
+
+
+_CLEAR = 6.0  # standard errors, above which repeats are no coincidence
+_MORE, _MUCH_MORE = 1.25, 1.5  # times as many repeats as probabilities, or shares, allow
+_SMALLEST = 1e-6  # probability that counts
+
+
+def _days(keys: list[ColumnProfile], dates: list[ColumnProfile]) -> Iterator[tuple[ColumnProfile, ...]]:
+    """Yield days, and days with what tells their units apart, up to three columns."""
+    chosen = [*dates, *(look for look in keys if has_word(look.name, words.DAY) or describe_unclear_dates(look))]
+    parts = [
+        look for look in keys if look not in chosen and look.count > 1 and has_word(look.name, (*words.SHIFT, *words.ENTITY))
+    ]
+    for day in chosen:
+        for size in range(3):
+            yield from ((day, *others) for others in itertools.combinations(parts, size))
+
+
+def repeats(action: ActionGuess, episodes: SampleGroups) -> str:
+    """Ask whether rows share a draw, where an action follows itself more often than it can if each row was decided anew.
+
+    A row that repeats the action of the one before counts as its inverse probability, any other row as 0. The mean is at most
+    one if each row was decided anew, with these probabilities. Rows are taken in the order of the file, and within episodes.
+    """
+    if action.density or action.look.count < 2 or action.look.missing:
+        return ""
+    orders = [np.arange(action.look.codes.size)]
+    orders += [] if episodes.single else [np.argsort(episodes.of, kind="stable")]
+    if not any(_repeated(action, order) for order in orders):
+        return ""
+    often = "its probabilities allow" if action.paired else "its values come"
+    return (
+        f"Was '{action.look.name}' decided once for several rows? It stays the same from one row to the next more often than "
+        f"{often}, but the draft takes each row for a decision of its own, because no columns tell such units apart. If rows "
+        "share a decision, log an id of it, name it under 'episode', and draft again."
+    )
+
+
+def _chances(action: ActionGuess) -> Array:
+    """Return the probability of the action taken, `f64[n]`; how often it was taken, where none is known."""
+    if action.full:
+        return stack_numbers(action.full)[np.arange(action.look.codes.size), action.index]
+    if action.taken is not None and action.taken.numbers is not None:
+        return action.taken.numbers
+    return np.asarray((np.bincount(action.look.codes) / action.look.codes.size)[action.look.codes], dtype=np.float64)
+
+
+def _repeated(action: ActionGuess, order: CodeArray) -> bool:
+    taken, chances = action.look.codes[order], _chances(action)[order]
+    same = np.where(taken[1:] == taken[:-1], 1 / np.maximum(chances[1:], _SMALLEST), 0.0)
+    if same.size < 2:
+        return False
+    more = _MORE if action.paired else _MUCH_MORE
+    return bool(same.mean() > max(more, 1 + _CLEAR * same.std() / math.sqrt(same.size)))
+
+
+def _held(action: ActionGuess, groups: SampleGroups, sheet: LogProfile) -> bool:
+    """Say whether an action stays the same within groups, and that is no coincidence."""
+    return action.look.count > 1 and action.constant(groups) and sheet.rows - len(groups) >= repeats_needed(action.look)
+
+
+def _shared_unit(
+    ids: IdGuess, sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile], actions: Sequence[ActionGuess]
+) -> IdGuess:
+    """Return the coarsest unit of days, shifts, people and things within which an action stays the same, else the guess itself.
+
+    An action that was decided once for many rows would otherwise look like a decision of each.
+    """
+    finer = _finest(ids, sheet, keys, dates, actions)
+    units: list[tuple[SampleGroups, tuple[ColumnProfile, ...], ActionGuess]] = []
+    for looks in _days(keys, dates):
+        groups = _groups_of(looks)
+        if 3 <= len(groups) < len(finer) and groups.holds(finer):
+            units += [(groups, looks, action) for action in actions if _held(action, groups, sheet)][:1]
+    if not units:
+        return ids
+    groups, looks, decided = min(units, key=lambda unit: (len(unit[0]), len(unit[1])))
+    names, action = tuple(look.name for look in looks), decided.look.name
+    named = " and ".join(", ".join(f"'{name}'" for name in part) for part in (names[:-1], names[-1:]) if part)
+    instead = "" if ids.counted else f" rather than '{', '.join(ids.episode)}'"
+    note = f"{named} {'together are' if len(names) > 1 else 'is'} the episode{instead}: '{action}' never changes within it"
+    question = (
+        f"Was '{action}' decided once for each {named} ({len(groups)} of them)? It never changes in between, so that each "
+        "is one unit. If it was decided anew for every row, name another 'episode'."
+    )
+    if len(ids.episode) == 1 and set(ids.episode) < set(names):
+        whole = ids.episode[0]
+        question += f" If it affects later units of one '{whole}', write 'episode: {whole}' and 'carry_over: within'."
+    time = next((look.name for look in looks if look.kind == "date"), None)
+    questions = tuple(text for text in ids.questions if ids.refused and f"'{ids.refused}'" in text)
+    return IdGuess(names, groups, time=time, refused=ids.refused, notes=(note,), questions=(question, *questions))
+
+
+def _finest(
+    ids: IdGuess, sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile], actions: Sequence[ActionGuess]
+) -> SampleGroups:
+    """Return the groups that a unit must not cut: the episodes, unless they are loose and no action is decided once in them."""
+    # A date that is the unit for want of an id gives way to a date and shift.
+    if any(ids.episode == (looks[0].name,) for looks in _days(keys, dates) if len(looks) == 1):
+        return sheet.every_row
+    if not ids.loose or any(_held(action, ids.groups, sheet) for action in actions):
+        return ids.groups
+    # Steps of a person or thing are its decisions, which the levels find.
+    steps = [look for look in keys if look.name not in ids.episode and has_word(look.name, words.DECISION)]
+    finer = [ids.groups.split_by(look) for look in steps]
+    stepped = any(len(groups) < sheet.rows and _held(action, groups, sheet) for groups in finer for action in actions)
+    return ids.groups if stepped else sheet.every_row

@@ -69,9 +69,8 @@ class ActionGuess(Guess):
 class IdGuess(Guess):
     """What tells units apart. groups: the episodes. counted: no column tells episodes apart, each row is one.
 
-    missing: the same, but the log has a column called `row` already, so that another one has to be added. loose: the unit is a
-    person, a thing or blocks of rows, for want of a column that is called a unit. refused: a column that is called a unit,
-    but looks like an outcome.
+    loose: the unit is a person, a thing or blocks of rows, for want of a column that is called a unit. refused: a column that
+    is called a unit, but looks like an outcome.
     """
 
     episode: tuple[str, ...]
@@ -79,7 +78,6 @@ class IdGuess(Guess):
     cluster: str | None = None
     time: str | None = None
     counted: bool = False
-    missing: bool = False
     loose: bool = False
     refused: str = ""
 
@@ -87,7 +85,7 @@ class IdGuess(Guess):
     def columns(self) -> tuple[str, ...]:
         """Return every column of the log that the guess accounts for."""
         further = tuple(name for name in (self.cluster, self.time) if name is not None)
-        return further if self.missing or self.counted else (*self.episode, *further)
+        return further if self.counted else (*self.episode, *further)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +100,9 @@ class LevelGuess:
 
 @dataclass(frozen=True, slots=True)
 class LevelsGuess(Guess):
-    """All levels, outermost first; left_out: actions for which there was no place."""
+    """All levels, outermost first."""
 
     levels: tuple[LevelGuess, ...]
-    left_out: tuple[ActionGuess, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

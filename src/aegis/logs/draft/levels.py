@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, SampleGroups, repeats_needed
 from aegis.logs.draft.effects import affects_propensities
+from aegis.logs.draft.episode_ids import repeats
 from aegis.logs.draft.guesses import ActionGuess, IdGuess, LevelGuess, LevelsGuess
-from aegis.logs.draft.unit_columns import repeats
 from aegis.logs.draft.vocabulary import has_word, name_words, without_words
 
 _TAKEN = ("episode", "decision")  # names that a level cannot have
@@ -30,9 +30,9 @@ def find_levels(sheet: LogProfile, actions: list[ActionGuess], ids: IdGuess) -> 
             break
         step = _next_id(sheet, groups, left, stack.used)
         groups, finer = (sheet.every_row, None) if step is None else (groups.split_by(step), step.name)
-    left_out = stack.settle()
+    stack.settle()
     notes = [f"level '{level.name}': {len(level.groups)} decisions in {len(ids.groups)} episodes" for level in stack.placed]
-    return LevelsGuess(tuple(stack.placed), left_out, notes=(*stack.notes, *notes), questions=tuple(stack.questions))
+    return LevelsGuess(tuple(stack.placed), notes=(*stack.notes, *notes), questions=tuple(stack.questions))
 
 
 @dataclass(slots=True)
@@ -57,15 +57,15 @@ class _Stack:
             self.notes.append(f"'{step}' tells decisions apart: '{action.look.name}' is the same within each")
         (self.placed if step is not None or len(groups) == len(parent) else self.waiting).append(level)
 
-    def settle(self) -> tuple[ActionGuess, ...]:
-        """Place the levels that wait, as far as there is a place, and return the actions of the others."""
-        left_out: tuple[ActionGuess, ...] = ()
+    def settle(self) -> None:
+        """Place the levels that wait, as far as there is a place, and ask about the others."""
+        left_out: list[ActionGuess] = []
         if self.placed and self.placed[-1].groups.single:
             self.placed += self.waiting  # one decision per row, as above them
         elif self.waiting:
             innermost = max(self.waiting, key=lambda level: (level.action.paired, self.waiting.index(level)))
             self.placed.append(innermost)
-            left_out = tuple(level.action for level in self.waiting if level is not innermost)
+            left_out = [level.action for level in self.waiting if level is not innermost]
         for action in left_out:
             self.questions.append(
                 f"'{action.look.name}' changes as often as '{self.placed[-1].action.look.name}', and no column tells its "
@@ -83,7 +83,6 @@ class _Stack:
             self.questions += [
                 text for level in self.placed if level.groups.single and (text := repeats(level.action, self.ids.groups))
             ]
-        return left_out
 
     def _name(self, action: ActionGuess, decision: str | None) -> str:
         """Return what a level is called: by its decision id without the ending (`recipe_run`), else by its action."""

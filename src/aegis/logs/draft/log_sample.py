@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from aegis.errors import LogError
 from aegis.logs.column_values import POINT, TYPE_GUESSES, decode_column, parse_text
-from aegis.logs.columns import duplicate_column_error
+from aegis.logs.columns import duplicate_column_error, shorten
 from aegis.logs.formats.base import LogFile
 from aegis.logs.formats.csv import TextLog
 from aegis.logs.log_files import LogPart
@@ -85,9 +85,9 @@ def _refuse_stray(file: LogFile) -> None:
     stray = file.stray if isinstance(file, TextLog) else None
     titled = 2 * file.names.count("") > len(file.names)  # the header stands further down
     if stray is not None and not titled:
-        shown = stray.value if len(stray.value) <= 30 else f"{stray.value[:27]}..."
+        row, column, value = stray
         raise LogError(
-            f"{file.name}, row {stray.row}, column {stray.column}: '{shown}' stands in a column without a name, to the right of "
+            f"{file.name}, row {row}, column {column}: '{shorten(value, 30)}' stands in a column without a name, to the right of "
             "the table; give that column a name in the header, or empty it (a field that holds the separator goes in quotes)"
         )
 

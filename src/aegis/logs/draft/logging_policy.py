@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from aegis.errors import InputError, did_you_mean
-from aegis.logs.column_values import match_values
+from aegis.logs.column_values import POINT, match_values, number_hint
 from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import (
     ColumnProfile,
     LogProfile,
     describe_formatted_numbers,
     describe_missing,
-    describe_stray,
+    text_entries,
 )
 from aegis.logs.draft.effects import FEWEST_EPISODES
 from aegis.logs.draft.guesses import ActionGuess
@@ -96,16 +95,10 @@ def fits_propensity(look: ColumnProfile, column: ColumnProfile) -> bool:
     That says something about FEWEST rows or more. It need not be so: a share of something around one over the number of
     actions does the same. So what fits is asked about, and never used.
     """
-    if (
-        look.codes.size < FEWEST_EPISODES
-        or look.missing
-        or column.numbers is None
-        or not (is_positive(column) and column.within(0, 1))
-    ):
+    rows, positive = look.codes.size, is_positive(column) and column.within(0, 1)
+    if column.numbers is None or rows < FEWEST_EPISODES or look.missing or not positive or column.values == (1,):
         return False
-    weights, rows = 1 / column.numbers, look.codes.size
-    if weights.max() <= 1:
-        return False  # 1 in every row: nothing was left to chance
+    weights = 1 / column.numbers
     total = np.bincount(look.codes, weights=weights, minlength=look.count) / rows
     often = np.bincount(look.codes, minlength=look.count) >= FEWEST_EPISODES
     return bool(abs(total.mean() - 1) <= _OFF and np.all(np.abs(total[often] - 1) <= _OFF_EACH))
@@ -138,7 +131,8 @@ def parse_declared_propensities(texts: Sequence[str], sheet: LogProfile) -> list
     """Return action, None where it is not said, and column of each; InputError for what is not in the log or cannot be meant."""
     pairs: list[tuple[str | None, ColumnProfile]] = []
     for text in texts:
-        action, column = _split(text, sheet)
+        left, mark, right = text.partition("=")
+        action, column = (left, right) if mark and text not in sheet.looks else (None, text)  # a name may hold the sign
         look = sheet.looks.get(column)
         if look is None:
             raise InputError(f"the log has no column '{column}' for a propensity{did_you_mean(column, sheet.looks)}")
@@ -151,8 +145,6 @@ def parse_declared_propensities(texts: Sequence[str], sheet: LogProfile) -> list
                 f"column '{column}' cannot be a propensity: it holds {_trouble(look)}; a propensity is the probability of the "
                 "action taken, above 0 and at most 1 in every row (of an action on an interval its density, above 0)"
             )
-        if look in [other for _, other in pairs]:
-            raise InputError(f"column '{column}' is named twice as a propensity; every action has a probability of its own")
         pairs.append((action, look))
     return pairs
 
@@ -168,18 +160,11 @@ def check_propensity_column(action: ColumnProfile, column: ColumnProfile) -> Non
     )
 
 
-def _split(text: str, sheet: LogProfile) -> tuple[str | None, str]:
-    """Return action and column; a name with an equals sign in it is taken as it stands if it is that of a column."""
-    if text in sheet.looks or "=" not in text:
-        return None, text
-    places = [place for place, character in enumerate(text) if character == "="]
-    pairs = [(text[:place], text[place + 1 :]) for place in places]
-    return next((pair for pair in pairs if pair[0] in sheet.looks and pair[1] in sheet.looks), pairs[0])
-
-
 def _trouble(look: ColumnProfile) -> str:
     if look.kind != "number" or look.numbers is None:
-        return {"text": "text", "flag": "flags", "date": "dates"}.get(look.kind, "no numbers") + describe_stray(look)
+        odd = next(iter(text_entries(look).items()), None)
+        shown = "" if odd is None else f" (row {odd[0] + 1}: '{odd[1]}'{number_hint(odd[1], POINT)})"
+        return {"text": "text", "flag": "flags", "date": "dates"}.get(look.kind, "no numbers") + shown
     if look.missing:
         return describe_missing(look)
     return f"{look.numbers.min():g}"
@@ -189,32 +174,20 @@ _MOSTLY = 0.5  # share of the rows in which what was meant was done
 _KAPPA = 0.3  # share of the agreement left by chance, from which on two columns go together without sharing a name
 
 
-@dataclass(frozen=True, slots=True)
-class Exploration:
-    """How often an action differs from what was meant. epsilon: the share of uniform choices that would explain it."""
-
-    differs: float
-    epsilon: float
-
-
 def find_intended_action(action: ActionGuess, sheet: LogProfile, used: Collection[str]) -> ColumnProfile | None:
     """Return the column that is named like an intention, holds values of the action and mostly agrees with it; None without."""
     if action.density:
         return None
-    called = [look for look in sheet.but({*used, *action.columns}) if has_word(look.name, words.INTENTION) and not look.missing]
-    fitting = [
-        look
-        for look in called
-        if set(look.values) <= set(action.values) and estimate_exploration(action, look).differs <= _MOSTLY
-    ]
     shared = set(name_words(action.look.name))
-    # `default` may be a default on a loan, which agrees with an offer as often as two columns of mostly 0 do.
-    fitting = [look for look in fitting if shared & set(name_words(look.name)) or look.count == 1 or _beyond_chance(action, look)]
-    return min(
-        fitting,
-        key=lambda look: (not shared & set(name_words(look.name)), estimate_exploration(action, look).differs, look.position),
-        default=None,
-    )
+    fitting: list[tuple[bool, float, ColumnProfile]] = []
+    for look in sheet.but({*used, *action.columns}):
+        if look.missing or not has_word(look.name, words.INTENTION) or not set(look.values) <= set(action.values):
+            continue
+        other, differs = not shared & set(name_words(look.name)), share_differing(action, look)
+        # `default` may be a default on a loan, which agrees with an offer as often as two columns of mostly 0 do.
+        if differs <= _MOSTLY and (not other or look.count == 1 or _beyond_chance(action, look)):
+            fitting.append((other, differs, look))
+    return min(fitting, key=lambda entry: (*entry[:2], entry[2].position))[2] if fitting else None
 
 
 def find_intention_pairs(actions: Sequence[ColumnProfile], sheet: LogProfile) -> list[tuple[ColumnProfile, ColumnProfile]]:
@@ -225,18 +198,12 @@ def find_intention_pairs(actions: Sequence[ColumnProfile], sheet: LogProfile) ->
     pairs: list[tuple[ColumnProfile, ColumnProfile]] = []
     for look in actions:
         named = without_words(_stem(look), words.EXECUTION)
-        if (
-            not named
-            or has_word(look.name, (*words.INTENTION, *words.PROPENSITY, *words.COST))
-            or word_rank(look.name, words.REWARD) is not None
-        ):
-            continue
-        beside = [other for other in sheet.but({look.name}) if without_words(_stem(other), words.INTENTION) == named]
-        meant = find_intended_action(
-            ActionGuess(look, look.values), LogProfile({other.name: other for other in beside}, sheet.rows), ()
-        )
-        if meant is not None:
-            pairs.append((look, meant))
+        other = has_word(look.name, (*words.INTENTION, *words.PROPENSITY, *words.COST, *words.REWARD))
+        beside = [one for one in sheet.but({look.name}) if without_words(_stem(one), words.INTENTION) == named]
+        if named and beside and not other:
+            near = LogProfile({one.name: one for one in beside}, sheet.rows)
+            meant = find_intended_action(ActionGuess(look, look.values), near, ())
+            pairs += [(look, meant)] if meant is not None else []
     return pairs
 
 
@@ -245,7 +212,7 @@ def _beyond_chance(action: ActionGuess, meant: ColumnProfile) -> bool:
     one, other = action.index, match_values(meant.distinct, action.values)[meant.codes]
     size = len(action.values)
     chance = float(np.bincount(one, minlength=size) @ np.bincount(other, minlength=size)) / one.size**2
-    return 1 - estimate_exploration(action, meant).differs - chance > _KAPPA * (1 - chance)
+    return 1 - share_differing(action, meant) - chance > _KAPPA * (1 - chance)
 
 
 def _stem(look: ColumnProfile) -> tuple[str, ...]:
@@ -253,30 +220,28 @@ def _stem(look: ColumnProfile) -> tuple[str, ...]:
     return name_words(re.sub(r"[\[(][^\])]*[\])]", " ", look.name))
 
 
-def estimate_exploration(action: ActionGuess, meant: ColumnProfile) -> Exploration:
-    """Return how often what was done is not what was meant; a uniform choice hits what was meant once in as many actions."""
-    intended = match_values(meant.distinct, action.values)[meant.codes]
-    differs = float(np.mean(action.index != intended))
-    count = len(action.values)
-    return Exploration(differs, min(differs * count / max(count - 1, 1), 1.0))
+def share_differing(action: ActionGuess, meant: ColumnProfile) -> float:
+    """Return how often what was done is not what was meant."""
+    return float(np.mean(action.index != match_values(meant.distinct, action.values)[meant.codes]))
 
 
 def intention_questions(action: ActionGuess) -> list[str]:
     """Ask what only the user knows about an intention: whether it is one, and how often the controller explored."""
     if action.meant is None:
         return []
-    name, meant, exploration = action.look.name, action.meant.name, estimate_exploration(action, action.meant)
+    name, meant, differs = action.look.name, action.meant.name, share_differing(action, action.meant)
+    epsilon = min(differs * len(action.values) / max(len(action.values) - 1, 1), 1.0)  # a uniform choice may hit what was meant
     questions = [
         f"Is '{meant}' what the controller does at '{name}' if nothing is handed over? Gains are then over it "
         "('incumbent'); delete that line if it is not."
     ]
     if action.paired:
         return questions
-    if not exploration.differs:
+    if not differs:
         return [*questions, f"'{name}' is '{meant}' in every row: if nothing was left to chance, no gain can be certified there."]
     return [
         f"Did the controller do '{meant}', except for a fixed share of decisions in which it drew '{name}' uniformly? Then "
-        f"write that share as 'epsilon', as it is programmed. The two differ in {exploration.differs:.1%} of the rows, as with "
-        f"epsilon {exploration.epsilon:.2g}; that is an estimate, which cannot be certified with.",
+        f"write that share as 'epsilon', as it is programmed. The two differ in {differs:.1%} of the rows, as with "
+        f"epsilon {epsilon:.2g}; that is an estimate, which cannot be certified with.",
         *questions,
     ]

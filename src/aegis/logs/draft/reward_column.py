@@ -29,7 +29,8 @@ class RewardGuess(Guess):
     @property
     def seen(self) -> tuple[float, float]:
         """Return the lowest and the highest reward in the rows that were looked at."""
-        return _extremes(self.look)
+        numbers = np.zeros(1) if self.look.numbers is None else self.look.numbers[~np.isnan(self.look.numbers)]
+        return float(numbers.min()), float(numbers.max())
 
 
 def find_reward(sheet: LogProfile, used: Collection[str], levels: LevelsGuess, ids: IdGuess) -> RewardGuess | None:
@@ -43,20 +44,17 @@ def find_reward(sheet: LogProfile, used: Collection[str], levels: LevelsGuess, i
         rivals = [other.name for at, _, other in named if other is not look and at < len(words.REWARD)]
         rivals += [other.name for other in looks if other.binary and has_word(other.name, (*words.EPISODE, *words.RESULT))]
         rivals += [other.name for other in looks if other.name == ids.refused and other is not look]
-        if rivals:
-            others = " or ".join(f"'{name}'" for name in rivals)
-            question = f"Is '{look.name}' what you want {_wanted(reward)} of, rather than {others}?"
-            reward = replace(reward, questions=(question, *reward.questions))
-        return _with_owner(reward, levels, ids)
-    unnamed = [
-        look for look in looks if look.count > 1 and not (look.running or (look.key and has_word(look.name, words.DECISION)))
-    ]
-    if not unnamed:
-        return None
-    reward = _guess(unnamed[-1], f"'{unnamed[-1].name}' is taken for the reward: it is the last column of numbers")
-    question = f"No column is called a reward. Is '{reward.look.name}' what you want {_wanted(reward)} of?"
-    reward = replace(reward, questions=(question, *reward.questions))
-    return _with_owner(reward, levels, ids)
+        others = " or ".join(f"'{name}'" for name in rivals)
+        question = f"Is '{look.name}' what you want {_wanted(reward)} of, rather than {others}?" if rivals else ""
+    else:
+        looks = [look for look in looks if look.count > 1 and not look.running]
+        looks = [look for look in looks if not (look.key and has_word(look.name, words.DECISION))]
+        if not looks:
+            return None
+        reward = _guess(looks[-1], f"'{looks[-1].name}' is taken for the reward: it is the last column of numbers")
+        question = f"No column is called a reward. Is '{reward.look.name}' what you want {_wanted(reward)} of?"
+    asked = (question, *reward.questions) if question else reward.questions
+    return _with_owner(replace(reward, questions=asked), levels, ids)
 
 
 def wide_range(numbers: Array) -> tuple[float, float]:
@@ -112,8 +110,3 @@ def _wanted(reward: RewardGuess) -> str:
 def _once(look: ColumnProfile, groups: SampleGroups) -> bool:
     known = np.bincount(groups.of, weights=(look.codes >= 0).astype(np.float64), minlength=len(groups))
     return bool(known.max(initial=0) <= 1)
-
-
-def _extremes(look: ColumnProfile) -> tuple[float, float]:
-    numbers = np.zeros(1) if look.numbers is None else look.numbers[~np.isnan(look.numbers)]
-    return float(numbers.min()), float(numbers.max())

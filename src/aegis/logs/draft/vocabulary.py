@@ -47,17 +47,8 @@ BASE = ("base", "planned", "meant", "intended", "greedy", "recommended", "propos
 INTENTION = (
     *BASE, "setpoint", "sollwert", "vorgabe", "plan", "vorschlag", "empfehlung", "suggested", "nominal", "commanded",
 )  # fmt: skip
-EXECUTION = (
-    "ist",
-    "actual",
-    "done",
-    "applied",
-    "taken",
-    "real",
-    "executed",
-    "gefahren",
-    "istwert",
-)  # what was done after all
+# What was done after all.
+EXECUTION = ("ist", "actual", "done", "applied", "taken", "real", "executed", "gefahren", "istwert")
 
 REWARD = (
     "reward", "margin", "profit", "payoff", "utility", "return", "revenue", "gain", "benefit", "value", "score", "click",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import yaml
 
 from aegis.logs.column_values import all_numeric
 from aegis.logs.draft import vocabulary as words
@@ -23,16 +24,11 @@ _PLAIN = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]*( [A-Za-z0-9_.-]+)*$")
 
 def yaml_scalar(value: Value) -> str:
     """Return a value such that a problem file reads it back as the same one, inside or outside of brackets."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return _number(value)
-    if _PLAIN.match(value) and read_yaml(value, "draft") == value:
-        return value
-    quoted = json.dumps(value, ensure_ascii=False)
-    return "".join(character if character.isprintable() else _escaped(character) for character in quoted)
+    if isinstance(value, str):
+        if _PLAIN.match(value) and read_yaml(value, "draft") == value:
+            return value
+        return yaml.safe_dump(value, default_style='"', allow_unicode=True, width=math.inf).strip()
+    return yaml.safe_dump(value).removesuffix("...\n").strip()
 
 
 def yaml_list(values: Iterable[Value], indent: int, width: int = 118) -> str:
@@ -50,17 +46,6 @@ def yaml_list(values: Iterable[Value], indent: int, width: int = 118) -> str:
 def comment_text(text: str) -> str:
     """Return text on one line without characters that would end a comment."""
     return "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
-
-
-def _number(value: float) -> str:
-    text = repr(value)
-    # YAML wants a point before an exponent to be sure of a number in every reader.
-    return re.sub(r"^(-?\d+)e", r"\1.0e", text)
-
-
-def _escaped(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 _WIDTH = 118
@@ -164,9 +149,6 @@ def _top(guesses: DraftContent) -> Iterator[str]:
         yield from _comment(
             "CHECK: no column tells units apart: each row is one. A column called 'row', if there ever is one, counts instead."
         )
-    if ids.missing:
-        place = guesses.questions.index(ids.questions[0]) + 1
-        yield from _comment(f"CHECK: the log has no such column yet; see question {place}.")
     names = yaml_scalar(ids.episode[0]) if len(ids.episode) == 1 else yaml_list(ids.episode, 9)
     yield f"episode: {names}  # one value per independent unit"
     if ids.cluster is not None:

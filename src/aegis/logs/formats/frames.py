@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from aegis.errors import LogError
 from aegis.logs.column_values import TEXT_TYPE, decode_column
-from aegis.logs.formats.base import WHOLE_FILE, LogFile, RowRange, even_blocks
-from aegis.logs.storage import first_line
+from aegis.logs.formats.base import WHOLE_FILE, LogFile, RowRange, even_blocks, first_line
 
 _DIGESTED_AT_ONCE = 65536  # rows
 

@@ -16,12 +16,12 @@ from aegis.logs.formats.base import (
     WHOLE_FILE,
     LogFile,
     RowRange,
+    StoredFile,
     even_blocks,
     guard_reads,
     row_group_ranges,
     unreadable_file,
 )
-from aegis.logs.storage import StoredFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

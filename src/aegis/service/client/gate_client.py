@@ -6,12 +6,13 @@ answered within `timeout` seconds, also if the gate is away.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import sqlite3
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from dataclasses import asdict, dataclass, field
@@ -173,12 +174,10 @@ class Client:
     def open_episode(self, name: str | None = None, time: Any = None) -> Episode:
         """Open an episode, or go on with one that this control system opened before it was restarted."""
         chosen = name or uuid.uuid4().hex
-        try:
+        times, choices = 0, dict[str, dict[str, Any] | None]()
+        with _log_full_disk(chosen):
             times = self.spool.open(chosen)
             choices = self.spool.choices(chosen) if times else {}
-        except sqlite3.Error as error:
-            log.error("episode '%s' cannot be gone on with after a restart: %s", chosen, error)
-            times, choices = 0, {}
         if not times:
             self._send("/v1/episodes", {"id": chosen} if time is None else {"id": chosen, "time": time}, chosen)
         for unanswered in (name for name, choice in choices.items() if choice is None):  # what was done there is not known
@@ -215,10 +214,6 @@ class Client:
         self._asking.shutdown(wait=False, cancel_futures=True)
         self._line.hang_up()
         self.spool.close()
-
-    def learn_actions(self) -> None:
-        """Ask the gate which actions each level has, to draw the legacy's without it. GateAway if it does not answer."""
-        self._delivering.learn()
 
     # ---- deciding ----------------------------------------------------------------------------------------------------------
 
@@ -292,17 +287,22 @@ class Client:
         self._delivering.work.set()
 
     def _keep(self, episode: str, name: str, choice: ActionChoice | None) -> None:
-        """Keep a choice for a restart; a full disk stops no plant."""
-        try:
+        """Keep a choice for a restart."""
+        with _log_full_disk(episode):
             self.spool.choose(episode, name, None if choice is None else asdict(choice))
-        except sqlite3.Error as error:
-            log.error("a choice in episode '%s' cannot be kept for a restart: %s", episode, error)
 
     def _forget(self, episode: str) -> None:
-        try:
+        with _log_full_disk(episode):
             self.spool.forget(episode)
-        except sqlite3.Error as error:
-            log.error("the spool cannot be written: %s", error)
+
+
+@contextlib.contextmanager
+def _log_full_disk(episode: str) -> Iterator[None]:
+    """Log that a restart cannot go on with an episode: a full disk stops no plant."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        log.error("episode '%s' cannot be gone on with after a restart: %s", episode, error)
 
 
 def _path(episode: str) -> str:

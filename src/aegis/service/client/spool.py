@@ -244,16 +244,6 @@ class DeliveryThread:
         self._thread.join(seconds)
         self.line.hang_up()
 
-    def learn(self) -> None:
-        """Ask the gate which actions each level has; GateAway if it does not answer, GateRefusal if it refuses."""
-        try:
-            facts = ProblemFacts.from_answer(self.line.ask("GET", "/v1/problem"))
-        except (KeyError, TypeError) as error:
-            raise GateAway("what answers is not a gate") from error
-        if facts != self.facts:
-            self.facts = facts
-            self.spool.learn("problem", asdict(facts))
-
     def _run(self) -> None:
         learned = False
         while self._going:
@@ -281,12 +271,17 @@ class DeliveryThread:
             time.sleep(min(self.retry, 0.2))
 
     def _learn(self) -> None:
+        """Ask the gate which actions each level has; GateAway if it does not say so."""
         try:
-            self.learn()
-        except GateRefusal as error:  # it says nothing about what is to be delivered
-            raise GateAway(str(error)) from error
-        except sqlite3.Error as error:
-            log.error("the actions of the levels cannot be kept: %s", error)
+            facts = ProblemFacts.from_answer(self.line.ask("GET", "/v1/problem"))
+        except (KeyError, TypeError, GateRefusal) as error:  # that says nothing about what is to be delivered
+            raise GateAway(f"what answers does not describe a gate: {error}") from error
+        if facts != self.facts:
+            self.facts = facts
+            try:
+                self.spool.learn("problem", asdict(facts))
+            except sqlite3.Error as error:
+                log.error("the actions of the levels cannot be kept: %s", error)
 
     def _deliver(self, parcel: Parcel) -> None:
         """Deliver a request, or set it aside."""

@@ -35,8 +35,7 @@ def _status(request: Request) -> Iterator[GateStatus]:
 @router.get("/gate", responses=answers(503))
 def gate(request: Request, _: Reader) -> dict[str, Any]:
     """Return who controls what, why, and what happens next: everything that the page shows."""
-    with _status(request) as status:
-        return {**status.gate(), "counting": service_of(request).counting.failure}
+    return _shown(request)
 
 
 @router.get("/problem", responses=answers(503))

@@ -22,7 +22,6 @@ from aegis.validation.planner.plan_result import (
     PlanRow,
     better_by,
     earning_verb,
-    rows_by_rate_and_cap,
     smallest_sufficient_rate,
 )
 from aegis.validation.planner.plan_settings import ALLOWANCE, SPREAD_SHARE, PlanGuess, PlanSettings
@@ -75,27 +74,16 @@ def study_from_guess(
     def pool(values: Array) -> Array:
         return np.asarray(values.reshape(units, decisions, -1).mean(axis=1))
 
-    if explore == 1.0:  # a uniform legacy has no action of its own
-        return HypotheticalStudy(
-            logging=logging,
-            candidate=candidate,
-            control=mean,
-            mean=mean,
-            residual=residual,
-            largest=1.0 - 1.0 / limit,
-            pool=pool,
-            comparator=logging,
-        )
-    incumbent = (np.arange(actions) == own[:, None]).astype(np.float64)
+    uniform = explore == 1.0  # such a legacy has no action of its own
     return HypotheticalStudy(
         logging=logging,
         candidate=candidate,
         control=mean,
         mean=mean,
         residual=residual,
-        largest=capped_variation(limit, explore),
+        largest=1.0 - 1.0 / limit if uniform else capped_variation(limit, explore),
         pool=pool,
-        comparator=incumbent,
+        comparator=logging if uniform else (np.arange(actions) == own[:, None]).astype(np.float64),
     )
 
 
@@ -153,42 +141,34 @@ def plan_from_guess(
     count_row: called after every row.
     """
     if level.actions.continuous:
-        return LevelPlan(
-            level=level.name,
-            source="guess",
-            deterministic=False,
-            rows=(),
-            cost_known=False,
-            within=None,
-            notes=(interval_note(level.name),),
-        )
+        return LevelPlan(level=level.name, source="guess", notes=(interval_note(level.name),))
     width = measure.width
-    gain, loss = _checked_gain(level, guess, width, measure.goal), guess.loss or 0.0
-    typical = known.typical if guess.typical is None else _checked_typical(guess.typical, measure)
-    spread = known.spread if guess.spread is None else ALLOWANCE * _checked_spread(guess.spread, width) / width
+    gain, loss = _check_guess(level, guess, measure), guess.loss or 0.0
+    typical = known.typical if guess.typical is None else float(measure.scaled(np.array(guess.typical)))
+    spread = known.spread if guess.spread is None else ALLOWANCE * guess.spread / width
     decisions = guess.decisions or known.decisions
-    lost = guess.loss if guess.loss is not None else _most_lost(gain, typical, width)
+    # At most lost by a random action: it earns the worst possible reward at least; the legacy, the best minus the gain at most.
+    most_lost = width - gain if typical is None else typical * width
+    lost = most_lost if guess.loss is None else guess.loss
 
     def evaluate(rate: float | None, cap: float) -> PlanRow:
-        if rate is None:
-            raise SettingError("a guess needs an exploration rate")
+        explore = float(rate or 0.0)  # a guess has no rate 'as logged'
         rng = stream(settings.seed, "plan", "guess")
         centre = MIDDLE if typical is None else typical
-        play = study_from_guess(level.actions.count, rate, cap, gain / width, loss / width, spread, centre, decisions, rng)
+        play = study_from_guess(level.actions.count, explore, cap, gain / width, loss / width, spread, centre, decisions, rng)
         row = forecast_row((play,), rate, cap, level.margin / width, delta, width, known.units, settings.seed)
         count_row()
-        return replace(row, cost=rate * lost)
+        return replace(row, cost=explore * lost)
 
-    rows = rows_by_rate_and_cap(evaluate, exploration_rates(level, settings), settings.caps)
-    within = None if settings.within is None else smallest_sufficient_rate(evaluate, rows, settings.within, settings.caps)
+    rows = tuple(evaluate(rate, cap) for rate in exploration_rates(level, settings) for cap in settings.caps)
     return LevelPlan(
         level=level.name,
         source="guess",
-        deterministic=deterministic,
-        rows=rows,
-        cost_known=guess.loss is not None,
-        within=within,
         notes=notes,
+        rows=rows,
+        deterministic=deterministic,
+        cost_known=guess.loss is not None,
+        within=smallest_sufficient_rate(evaluate, rows, settings.within, settings.caps),
     )
 
 
@@ -208,45 +188,31 @@ def exploration_rates(level: Level, settings: PlanSettings) -> tuple[float, ...]
     return settings.explore if declared is None else tuple(sorted({*settings.explore, declared}))
 
 
-def _checked_gain(level: Level, guess: PlanGuess, width: float, goal: str) -> float:
+def _check_guess(level: Level, guess: PlanGuess, measure: Measure) -> float:
+    """Return the gain of a guess; SettingError where the guess does not fit the declared range of the reward."""
+    width, goal = measure.width, measure.goal
     if guess.gain is None:
         raise SettingError("say which gain is hoped for, in the reward's units (--gain), or give a pilot log to take it from")
-    if spacing(guess.gain, guess.loss or 0.0) > width:
+    if (apart := spacing(guess.gain, guess.loss or 0.0)) > width:
         random = "" if guess.loss is None else f" and a random one {better_by(-guess.loss, goal)}"
         raise SettingError(
-            f"gain: if the best action {better_by(guess.gain, goal)} than the legacy's own{random}, actions differ by "
-            f"{spacing(guess.gain, guess.loss or 0.0):g} or so, more than the declared range of the reward, {width:g} from end "
-            "to end; gains are counted in the reward's units per decision"
+            f"gain: if the best action {better_by(guess.gain, goal)} than the legacy's own{random}, actions differ by {apart:g} "
+            f"or so, more than the declared range of the reward, {width:g} from end to end; gains are counted in the "
+            "reward's units per decision"
         )
     if guess.gain <= level.margin:
         raise SettingError(
             f"gain: {guess.gain:g} does not exceed the margin {level.margin:g} of level '{level.name}', which is what a "
             "certificate has to show; hope for more, or declare a smaller margin"
         )
-    return guess.gain
-
-
-def _checked_spread(spread: float, width: float) -> float:
-    if spread > width / 2:
+    if guess.spread is not None and guess.spread > width / 2:
         raise SettingError(
             f"spread: no reward within the declared range, {width:g} from end to end, has a standard deviation above "
-            f"{width / 2:g}; found {spread:g}. Give the standard deviation, not the variance, in the reward's units"
+            f"{width / 2:g}; found {guess.spread:g}. Give the standard deviation, not the variance, in the reward's units"
         )
-    return spread
-
-
-def _most_lost(gain: float, typical: float | None, width: float) -> float:
-    """Return the most that a random action can earn less than the legacy's own, in the reward's units.
-
-    It earns the worst possible reward at least; the legacy, the best possible minus the gain at most.
-    """
-    return width - gain if typical is None else typical * width
-
-
-def _checked_typical(typical: float, measure: Measure) -> float:
-    if not measure.low <= typical <= measure.high:
+    if guess.typical is not None and not measure.low <= guess.typical <= measure.high:
         raise SettingError(
-            f"typical: what the legacy {earning_verb(measure.goal)} lies within the declared range of the reward, "
-            f"[{measure.low:g}, {measure.high:g}]; found {typical:g}"
+            f"typical: what the legacy {earning_verb(goal)} lies within the declared range of the reward, "
+            f"[{measure.low:g}, {measure.high:g}]; found {guess.typical:g}"
         )
-    return float(measure.scaled(np.array(typical)))
+    return guess.gain

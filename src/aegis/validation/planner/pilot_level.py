@@ -170,23 +170,17 @@ class PilotLevel:
 
     def _play(self, half: PilotHalf, explore: float | None, limit: float) -> HypotheticalStudy:
         logging = half.behaviour.exploring(explore)
-        candidate, comparator = half.candidate(logging, limit), half.comparator(explore)
-        largest = half.largest(explore, limit)
-        world = self._world(half)
+        middle = (half.behaviour.logged * half.mean).sum(axis=1, keepdims=True)
         return HypotheticalStudy(
             logging=logging,
-            candidate=candidate,
+            candidate=half.candidate(logging, limit),
             control=half.control,
-            mean=world,
+            mean=middle + self.shrink * (half.mean - middle),
             residual=half.residual,
-            largest=largest,
+            largest=half.largest(explore, limit),
             pool=half.pool,
-            comparator=comparator,
+            comparator=half.comparator(explore),
         )
-
-    def _world(self, half: PilotHalf) -> Array:
-        middle = (half.behaviour.logged * half.mean).sum(axis=1, keepdims=True)
-        return np.asarray(middle + self.shrink * (half.mean - middle))
 
 
 def cut_in_halves(batch: Batch, seed: int) -> tuple[Batch, Batch]:
@@ -220,7 +214,7 @@ def make_pilot_level(
 ) -> PilotLevel | None:
     """Return what the pilot tells about a level; None if the log does not hold the legacy's whole distribution there.
 
-    given: the user's own candidate; None stands for capped ones, learned on the other half.
+    candidate: the user's own; None stands for capped ones, learned on the other half.
     """
     halves = []
     for place, batch in enumerate(batches):
@@ -260,29 +254,24 @@ def _make_half(
     rewards = view.subtree(measure, level)
     reward = (rewards.low + rewards.high) / 2  # missing rewards: the middle of what they may be
     scores, fixed = control, None
-    if candidate is not None:
-        if isinstance(candidate.policy, Capped):
-            scores = measure.scaled(candidate.policy.model.predict(level, batch))
-        else:
-            fixed = path_full(candidate.policy, level, batch, Scope(level))
-    residual = reward - control[np.arange(len(table)), table.action]
+    if candidate is not None and isinstance(candidate.policy, Capped):
+        scores = measure.scaled(candidate.policy.model.predict(level, batch))
+    elif candidate is not None:
+        fixed = path_full(candidate.policy, level, batch, Scope(level))
     comparator = Comparator.of(problem)
-    incumbent = None
-    if comparator.policy is not None and level in comparator.levels:
-        incumbent = path_full(comparator.policy, level, batch)
-    pool, rate = _pool(problem, batch, level), comparator.rates.get(level)
+    stated = comparator.policy if level in comparator.levels else None
     return PilotHalf(
         behaviour=behaviour,
         scores=scores,
         fixed=fixed,
         control=control,
         mean=mean,
-        residual=residual,
+        residual=reward - control[np.arange(len(table)), table.action],
         action=table.action,
         reward=reward,
-        pool=pool,
-        incumbent=incumbent,
-        rate=rate,
+        pool=_pool(problem, batch, level),
+        incumbent=None if stated is None else path_full(stated, level, batch),
+        rate=comparator.rates.get(level),
     )
 
 

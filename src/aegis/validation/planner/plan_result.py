@@ -61,11 +61,11 @@ class LevelPlan:
 
     level: str
     source: str
-    deterministic: bool
-    rows: tuple[PlanRow, ...]
-    cost_known: bool
-    within: PlanRow | None
     notes: tuple[str, ...]
+    rows: tuple[PlanRow, ...] = ()
+    deterministic: bool = False
+    cost_known: bool = False
+    within: PlanRow | None = None
     comparator: str = OVER_INCUMBENT
 
     @property
@@ -110,8 +110,7 @@ class Plan:
 
     def level(self, name: str) -> LevelPlan:
         """Return the plan of a level; KeyError if there is none."""
-        levels = {level.level: level for level in self.levels}
-        return levels[name]
+        return {level.level: level for level in self.levels}[name]
 
     def plain(self) -> dict[str, Any]:
         """Return plain data."""
@@ -136,19 +135,16 @@ TENTH = 0.1  # where nothing below the first rate was looked at, a tenth of it i
 Evaluate = Callable[[float | None, float], PlanRow]
 
 
-def rows_by_rate_and_cap(evaluate: Evaluate, rates: Sequence[float | None], caps: Sequence[float]) -> tuple[PlanRow, ...]:
-    """Return a row for each rate and cap."""
-    return tuple(evaluate(rate, cap) for rate in rates for cap in caps)
-
-
-def smallest_sufficient_rate(evaluate: Evaluate, rows: Sequence[PlanRow], wanted: int, caps: Sequence[float]) -> PlanRow | None:
-    """Return the row of the smallest rate that has a certificate within so many episodes in nine of ten studies.
+def smallest_sufficient_rate(
+    evaluate: Evaluate, rows: Sequence[PlanRow], wanted: int | None, caps: Sequence[float]
+) -> PlanRow | None:
+    """Return the row of the smallest rate that has a certificate within the episodes wanted in nine of ten studies.
 
     The rates of the rows are looked at first, then rates between the last that is not enough and the first that is. A legacy that
     explores enough as it is needs no other rate: its row is returned.
     """
-    good = [row for row in rows if _within(row, wanted)]
-    if not good:
+    good = [] if wanted is None else [row for row in rows if _within(row, wanted)]
+    if wanted is None or not good:
         return None
     best = min(good, key=lambda row: (row.explore or 0.0, row.likely))
     if best.explore is None:
@@ -157,7 +153,7 @@ def smallest_sufficient_rate(evaluate: Evaluate, rows: Sequence[PlanRow], wanted
     low, high = max(below) if below else TENTH * best.explore, best.explore
     for _ in range(REFINED):
         rate = math.sqrt(low * high)
-        enough = [row for row in rows_by_rate_and_cap(evaluate, [rate], caps) if _within(row, wanted)]
+        enough = [row for row in (evaluate(rate, cap) for cap in caps) if _within(row, wanted)]
         if enough:
             best, high = min(enough, key=lambda row: row.likely or 0), rate
         else:
@@ -184,7 +180,5 @@ def better_by(amount: float, goal: str) -> str:
 
 def levels_named(names: tuple[str, ...]) -> str:
     """Return the levels of a sentence: level 'a', or levels 'a' and 'b'."""
-    quoted = [f"'{name}'" for name in names]
-    if len(quoted) == 1:
-        return f"level {quoted[0]}"
-    return f"levels {', '.join(quoted[:-1])} and {quoted[-1]}"
+    *others, last = [f"'{name}'" for name in names]
+    return f"levels {', '.join(others)} and {last}" if others else f"level {last}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,24 +36,17 @@ class PlanGuess:
     decisions: int | None = None
 
     def __post_init__(self) -> None:
-        if self.gain is not None:
-            object.__setattr__(
-                self, "gain", _number_above("gain", self.gain, 0.0, "the gain that is hoped for, in the reward's units")
+        _check("gain", self.gain, "the gain that is hoped for, in the reward's units, a number above 0", lambda gain: gain > 0)
+        _check("loss", self.loss, "what a random action earns less than the legacy's own, a number")
+        _check("spread", self.spread, "the standard deviation of a reward, a number from 0", lambda spread: spread >= 0)
+        _check("typical", self.typical, "what the legacy earns per decision, a number")
+        _check_count("decisions", self.decisions, "how many decisions of the level an episode has")
+        if self.gain is not None and self.loss is not None and self.loss < -self.gain / 2:
+            least = -self.gain / 2
+            raise SettingError(
+                f"loss: with a gain of {self.gain:g} it is {least:g} or more, found {self.loss:g}; at {least:g} the legacy's own "
+                "action is the worst there is, and a random one lies half way between that and the best"
             )
-        if self.loss is not None:
-            object.__setattr__(
-                self, "loss", _number_above("loss", self.loss, -math.inf, "what a random action earns less than the legacy's own")
-            )
-            if self.gain is not None:
-                _check_loss(self.loss, self.gain)
-        if self.spread is not None:
-            object.__setattr__(self, "spread", _from_zero("spread", self.spread, "the standard deviation of a reward"))
-        if self.typical is not None:
-            object.__setattr__(
-                self, "typical", _number_above("typical", self.typical, -math.inf, "what the legacy earns per decision")
-            )
-        if self.decisions is not None:
-            _whole("decisions", self.decisions, "how many decisions of the level an episode has")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,65 +64,32 @@ class PlanSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        rates = _numbers("explore", self.explore, "exploration rates above 0 and at most 1, such as 0.05,0.2,1")
-        for rate in rates:
-            if not 0 < rate <= 1:
-                raise SettingError(
-                    f"explore: an exploration rate is above 0 and at most 1, found {rate:g}; without exploration nothing can be "
-                    "certified, and 1 is a uniform choice"
-                )
-        caps = _numbers("caps", self.caps, "caps above 1, such as 1.5,2,inf")
-        for cap in caps:
-            if not cap > 1:
-                raise SettingError(
-                    f"caps: a cap W is above 1 (inf for none), found {cap:g}; the candidate raises no probability more than W "
-                    "times, so that with 1 it would be the legacy itself"
-                )
-        object.__setattr__(self, "explore", tuple(sorted(set(rates))))
-        object.__setattr__(self, "caps", tuple(sorted(set(caps))))
+        why = "without exploration nothing can be certified, and 1 is a uniform choice"
+        _check_list("explore", self.explore, "exploration rates are above 0 and at most 1", why, lambda rate: 0 < rate <= 1)
+        why = "the candidate raises no probability more than W times, so that with 1 it would be the legacy itself"
+        _check_list("caps", self.caps, "caps W are above 1 (inf for none)", why, lambda cap: cap > 1)
+        object.__setattr__(self, "explore", tuple(sorted(set(map(float, self.explore)))))
+        object.__setattr__(self, "caps", tuple(sorted(set(map(float, self.caps)))))
         check_delta(self.delta)
-        if self.tests is not None:
-            _whole("tests", self.tests, "how many claims share the risk")
-        if self.within is not None:
-            _whole("within", self.within, "how many episodes the study may take")
+        _check_count("tests", self.tests, "how many claims share the risk")
+        _check_count("within", self.within, "how many episodes the study may take")
 
 
-def _check_loss(loss: float, gain: float) -> None:
-    """Refuse a legacy whose own action would be worse than the worst one, actions being evenly spaced."""
-    least = -gain / 2
-    if loss < least:
-        raise SettingError(
-            f"loss: with a gain of {gain:g} it is {least:g} or more, found {loss:g}; at {least:g} the legacy's own action is the "
-            "worst there is, and a random one lies half way between that and the best"
-        )
+def _check(name: str, value: Any, allowed: str, fits: Callable[[float], bool] = lambda _: True) -> None:
+    if value is not None and not (_is_number(value) and math.isfinite(value) and fits(value)):
+        raise SettingError(f"{name}: {allowed}; found {value!r}")
 
 
-def _numbers(name: str, values: Sequence[float], allowed: str) -> tuple[float, ...]:
-    if isinstance(values, str | bytes) or not isinstance(values, Sequence) or not values:
-        raise SettingError(f"{name}: give one or more {allowed}; found {values!r}")
-    for value in values:
-        if not _number(value) or math.isnan(value):
-            raise SettingError(f"{name}: give {allowed}; found {value!r}")
-    return tuple(float(value) for value in values)
-
-
-def _number_above(name: str, value: Any, least: float, what: str) -> float:
-    if not _number(value) or not (math.isfinite(value) and value > least):
-        above = f" above {least:g}" if math.isfinite(least) else ""
-        raise SettingError(f"{name}: {what}, a number{above}; found {value!r}")
-    return float(value)
-
-
-def _from_zero(name: str, value: Any, what: str) -> float:
-    if not _number(value) or not (math.isfinite(value) and value >= 0):
-        raise SettingError(f"{name}: {what}, a number from 0; found {value!r}")
-    return float(value)
-
-
-def _whole(name: str, value: Any, what: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+def _check_count(name: str, value: Any, what: str) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST):
         raise SettingError(f"{name}: {what}, a whole number from 1 to {MOST}; found {value!r}")
 
 
-def _number(value: Any) -> bool:
+def _check_list(name: str, values: Sequence[Any], allowed: str, why: str, fits: Callable[[float], bool]) -> None:
+    wrong = [repr(value) for value in values if not (_is_number(value) and fits(value))]
+    if wrong or not values:
+        raise SettingError(f"{name}: {allowed}, found {wrong[0] if wrong else 'none'}; {why}")
+
+
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

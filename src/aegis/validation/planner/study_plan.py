@@ -29,11 +29,20 @@ def assumption_sentences(
         "learn' takes half of a log by default, and a pilot log may serve)",
         "the exploring legacy logs the probabilities of all actions, nothing drifts, and the gain stays what it is here",
     ]
-    guessed = tuple(level.level for level in levels if level.source == "guess" and level.rows)
+    guessed, shown = (
+        tuple(level.level for level in levels if level.source == source and level.rows) for source in ("guess", "pilot")
+    )
     if guessed:
-        where = levels_named(guessed)
-        sentences += [f"{where}, {sentence}" for sentence in _guessed(problem, measure, guess, pilot)]
-    shown = tuple(level.level for level in levels if level.source == "pilot" and level.rows)
+        where, goal = levels_named(guessed), measure.goal
+        best = "" if guess.gain is None else better_by(guess.gain, goal)
+        random = f"{earning_verb(goal)} as much (nothing was said)" if guess.loss is None else better_by(-guess.loss, goal)
+        placed = f"the {unit_word(problem)} of the pilot" if pilot else f"{PRIOR_UNITS} {unit_word(problem)}"
+        sentences += [
+            f"{where}, from a guess: the best action {best} than the legacy's own, a random one {random}, and what actions "
+            f"{earning_verb(goal).removesuffix('s')} is evenly spaced, which the reward model gets right; bets are placed on "
+            f"{placed}",
+            f"{where}, {_from_log(guess, goal) if pilot else _from_guess(guess, measure)}",
+        ]
     if shown:
         where = levels_named(shown)
         sentences += [
@@ -45,46 +54,29 @@ def assumption_sentences(
     return tuple(sentences)
 
 
-def _guessed(problem: Problem, measure: Measure, guess: PlanGuess, pilot: bool) -> tuple[str, ...]:
-    goal = measure.goal
-    best = "" if guess.gain is None else better_by(guess.gain, goal)
-    random = f"{earning_verb(goal)} as much (nothing was said)" if guess.loss is None else better_by(-guess.loss, goal)
-    spaced = f"what actions {earning_verb(goal).removesuffix('s')} is evenly spaced"
-    placed = f"the {unit_word(problem)} of the pilot" if pilot else f"{PRIOR_UNITS} {unit_word(problem)}"
-    return (
-        f"from a guess: the best action {best} than the legacy's own, a random one {random}, and {spaced}, which the reward "
-        f"model gets right; bets are placed on {placed}",
-        _logged(guess, goal) if pilot else _said(guess, measure),
-    )
+ALLOWED = f"taken {ALLOWANCE:g} times as large because contexts differ"
 
 
-def _said(guess: PlanGuess, measure: Measure) -> str:
-    """Return the sentence about the rest of a guess, without a log."""
+def _from_guess(guess: PlanGuess, measure: Measure) -> str:
     spread = f"{SPREAD_SHARE * measure.width:g} (a tenth of the range)" if guess.spread is None else f"{guess.spread:g}"
     typical = "the middle of the range" if guess.typical is None else f"{guess.typical:g}"
     decisions = "one decision" if guess.decisions is None else f"{guess.decisions} decisions"
     things = "costs" if measure.goal == "minimise" else "rewards"
     return (
-        f"from a guess: {things} vary by {spread} around that, {_allowed()}; the legacy "
-        f"{earning_verb(measure.goal)} {typical}, and an "
-        f"episode has {decisions} of the level"
+        f"from a guess: {things} vary by {spread} around that, {ALLOWED}; the legacy {earning_verb(measure.goal)} {typical}, and "
+        f"an episode has {decisions} of the level"
     )
 
 
-def _logged(guess: PlanGuess, goal: str) -> str:
-    """Return what a log adds to a guess."""
+def _from_log(guess: PlanGuess, goal: str) -> str:
     guesses = {
         f"spread of {'costs' if goal == 'minimise' else 'rewards'}, differences between contexts included": guess.spread,
         f"what the legacy {earning_verb(goal)}": guess.typical,
         "decisions in an episode": guess.decisions,
     }
     taken = [words for words, value in guesses.items() if value is None]
-    allowance = "" if guess.spread is None else f"; the spread of the guess is {_allowed()}"
+    allowance = "" if guess.spread is None else f"; the spread of the guess is {ALLOWED}"
     return f"taken from the log: {', '.join(taken) or 'what the legacy does, the rest is the guess'}{allowance}"
-
-
-def _allowed() -> str:
-    return f"taken {ALLOWANCE:g} times as large because contexts differ"
 
 
 LEAST_UNITS = 20  # of a pilot: below, two halves of it tell next to nothing
@@ -179,10 +171,8 @@ def plan(
     RefusedError
         If the reward has no range.
     """
-    guess, settings = (
-        PlanGuess(gain=gain, loss=loss, spread=spread, typical=typical, decisions=decisions),
-        PlanSettings(explore=tuple(explore), caps=tuple(caps), delta=delta, tests=tests, within=within, seed=seed),
-    )
+    guess = PlanGuess(gain=gain, loss=loss, spread=spread, typical=typical, decisions=decisions)
+    settings = PlanSettings(explore=tuple(explore), caps=tuple(caps), delta=delta, tests=tests, within=within, seed=seed)
     measure = reward_measure(problem)
     shared = tests if tests is not None else 1 + len(problem.guards)
     candidate = None if policy is None else Candidate.of(policy)
@@ -190,19 +180,27 @@ def plan(
     count_row = _row_counter(
         report, sum(len(settings.caps) * (len(exploration_rates(problem.level(name), settings)) + 1) for name in chosen)
     )
-    plans: list[LevelPlan] = []
-    batch: Batch | None = None
-    if log is None:
-        if candidate is not None:
-            raise SettingError("a policy is judged by a pilot log: give one, or leave the policy out and guess its gain")
+    batch = None
+    if log is not None:
+        batch = _pilot(problem, log, candidate, split)
+        pilot = Pilot(
+            problem=problem,
+            measure=measure,
+            batch=batch,
+            candidate=candidate,
+            guess=guess,
+            settings=settings,
+            delta=delta / shared,
+            count_row=count_row,
+        )
+        plans = [pilot.level(problem.level(name)) for name in chosen]
+    elif candidate is not None:
+        raise SettingError("a policy is judged by a pilot log: give one, or leave the policy out and guess its gain")
+    else:
         plans = [
             plan_from_guess(problem.level(name), guess, KnownLevel(), settings, delta / shared, measure, count_row=count_row)
             for name in chosen
         ]
-    else:
-        batch = _pilot(problem, log, candidate, split)
-        pilot = Pilot.of(problem, measure, batch, candidate, seed)
-        plans = [pilot.level(problem.level(name), guess, settings, delta / shared, count_row) for name in chosen]
     return Plan(
         levels=tuple(plans),
         unit=measure.unit,
@@ -231,9 +229,7 @@ def _chosen(problem: Problem, levels: Sequence[str] | None, candidate: Candidate
 
 def _pilot(problem: Problem, log: BatchSource | Batch, candidate: Candidate | None, split: Any) -> Batch:
     """Return the first episodes of a log, or of the prior side of a split of it, as one batch."""
-    parts: list[Batch] = []
-    rows = 0
-    columns = () if candidate is None else candidate.columns
+    parts, rows, columns = [], 0, () if candidate is None else candidate.columns
     if isinstance(log, Batch):
         stream = iter([log] if split is None else [log.take_episodes(split.on_side("prior", problem, log))])
     else:
@@ -243,7 +239,7 @@ def _pilot(problem: Problem, log: BatchSource | Batch, candidate: Candidate | No
         rows += len(batch.levels[problem.innermost.name])
         if rows >= MOST_ROWS:
             break
-    whole = parts[0] if len(parts) == 1 else concat(parts) if parts else None
+    whole = concat(parts) if parts else None
     units = 0 if whole is None else len(np.unique(whole.episode if whole.cluster is None else whole.cluster))
     if whole is None or units < LEAST_UNITS:
         raise LogError(

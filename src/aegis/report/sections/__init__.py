@@ -1,1 +1,0 @@
-"""The sections of a page: each turns the document into what its template writes, and decides nothing about looks."""
