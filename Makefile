@@ -34,7 +34,7 @@ soak: $(STAMP)
 	$(BIN)/python -m pytest -m soak --durations=10
 
 soak-short: $(STAMP)
-	AEGIS_SOAK=short $(BIN)/python -m pytest -m soak tests/soak
+	AEGIS_SOAK=short $(BIN)/python -m pytest -m soak tests/soak tests/mutation
 
 # Every comparison side by side, times last: needs two hours, a quiet machine, 20 GB of disk and, for the peers' environments, the network.
 bench: $(STAMP)

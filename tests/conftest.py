@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -14,15 +15,26 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 
 
+_lasting: set[str] = set()  # modules that no test wrote
+
+
+def pytest_collection_finish() -> None:
+    """Leave what collecting the tests made out of garbage collection: it stays to the end."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Forget modules that an earlier test wrote and imported: pages call theirs `mine`, each its own."""
     folder = tempfile.gettempdir() + os.sep
     kept = tuple(os.path.join(place, "") for place in (item.config.rootpath, sys.prefix, sys.base_prefix))  # may be in there, too
-    for name, module in sys.modules.copy().items():  # at one stroke: other threads import meanwhile
-        place = getattr(module, "__dict__", {}).get("__file__") or ""
+    for name in set(sys.modules) - _lasting:
+        place = getattr(sys.modules.get(name), "__dict__", {}).get("__file__") or ""
         if place.startswith(folder) and not place.startswith(kept):
             sys.modules.pop(name, None)
+        else:
+            _lasting.add(name)
 
 
 @pytest.fixture(scope="session", autouse=True)

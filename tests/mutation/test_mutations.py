@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+pytestmark = pytest.mark.soak
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="mutants run in forks, which this system does not have")
