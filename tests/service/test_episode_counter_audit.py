@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from aegis.handover import (
     NO_RESPONSE,
     AuditResponse,
     GateSettings,
+    GateState,
     Paused,
     Postponed,
     event_from_plain,
@@ -72,6 +74,13 @@ class Served:
             if count:
                 self.count()
 
+    def run_until(self, happened: Callable[[GateState], object], limit: int) -> None:
+        """Run episodes, four at a time, until something has happened, and at most so many."""
+        for _ in range(0, limit, 4):
+            if happened(self.live.state.opened):
+                return
+            self.run(4)
+
     def count(self) -> None:
         while self.counting.once():
             pass
@@ -101,7 +110,7 @@ def _workshop(live: LiveGate) -> Trainer:
 
 def test_a_plant_with_carry_over_pauses_the_gate_and_an_operator_resumes_it(tmp_path: Path) -> None:
     plant = serve(tmp_path / "gate.db", later=0.3)
-    plant.run(160)
+    plant.run(100)
     gate = plant.reading.gate()
     assert "flip" not in plant.kinds and gate["paused"].startswith("the audit refuses what it counts: level 'visit'")
     (refused,) = gate["audit"]["refused"]
@@ -112,7 +121,7 @@ def test_a_plant_with_carry_over_pauses_the_gate_and_an_operator_resumes_it(tmp_
     freezes = plant.live.state.opened.freeze
     plant.live.say("resume it", "resume", "ann", "the plant was mended")
     plant.later = 0.0
-    plant.run(150)
+    plant.run_until(lambda gate: gate.deployed, 150)
     state = plant.live.state.opened
     assert state.paused is None and state.freeze > freezes and state.at("visit") is not None
     words = plant.reading.gate()["promise"]
@@ -121,13 +130,14 @@ def test_a_plant_with_carry_over_pauses_the_gate_and_an_operator_resumes_it(tmp_
 
 def test_a_clean_plant_changes_hands_and_what_is_done_again_does_not(tmp_path: Path) -> None:
     clean = serve(tmp_path / "clean.db")
-    clean.run(180)
+    clean.run_until(lambda gate: gate.deployed, 180)
+    clean.run(4)
     gate = clean.reading.gate()
     assert gate["paused"] is None and clean.live.state.opened.at("visit") is not None
     assert gate["promise"] == "Probability of any wrong handover: at most 0.05." and gate["episodes"]["aborted"] == 0
     assert gate["audit"]["noted"] == gate["audit"]["moved"] == [] and gate["levels"][0]["comparator"] == LOG_WRITER_WORDS
     again = serve(tmp_path / "again.db", again=True)
-    again.run(150)
+    again.run(90)
     assert [item["code"] for item in again.reading.gate()["audit"]["refused"]] == ["episodes-redone"]
     assert "flip" not in again.kinds
 
@@ -135,7 +145,7 @@ def test_a_clean_plant_changes_hands_and_what_is_done_again_does_not(tmp_path: P
 def test_a_legacy_that_follows_earlier_rewards_is_noted_in_status_and_events_and_does_not_stop_the_gate(tmp_path: Path) -> None:
     plant = serve(tmp_path / "gate.db", first=1000)
     plant.follows = True
-    plant.run(260)
+    plant.run(140)
     gate = plant.reading.gate()
     assert gate["paused"] is None and gate["audit"]["refused"] == []
     assert gate["audit"]["noted"][-1]["code"] == "propensities-move"
@@ -151,7 +161,7 @@ def test_a_legacy_that_follows_earlier_rewards_is_noted_in_status_and_events_and
 def test_what_was_handed_over_names_the_average_if_the_legacy_moves(tmp_path: Path) -> None:
     plant = serve(tmp_path / "moves.db")
     plant.follows = True
-    plant.run(180)
+    plant.run_until(lambda gate: gate.deployed, 180)
     (flip,) = [item for item in plant.reading.gate()["events"] if item["kind"] == "flip"]
     assert flip["comparator"] == AVERAGE_WORDS and "capped by it" in plant.reading.gate()["audit"]["moved"][0]
 
@@ -169,10 +179,10 @@ def test_a_doubt_that_has_passed_is_shown_no_more(tmp_path: Path) -> None:
 
 def test_a_gate_that_was_stopped_and_started_again_decides_as_one_that_was_not(tmp_path: Path) -> None:
     whole = serve(tmp_path / "whole.db", later=0.3)
-    whole.run(140)
+    whole.run(100)
     expected = [item for item in whole.kinds if item != "opened"]
     first = serve(tmp_path / "parts.db", later=0.3)
-    for part in (50, 30, 20, 8, 32):  # the workshop forgets everything in between, and blocks are of any size
+    for part in (50, 14, 5, 8, 23):  # the workshop forgets everything in between, and blocks are of any size
         first.run(part, count=part == 50)
         first.count()
         first.counting.worker = Inline(_workshop(first.live))
@@ -183,7 +193,7 @@ def test_a_gate_that_was_stopped_and_started_again_decides_as_one_that_was_not(t
 
 def test_what_is_approved_is_audited_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant = serve(tmp_path / "gate.db", mode="approve")
-    plant.run(120)
+    plant.run_until(lambda gate: gate.waiting, 120)
     assert plant.reading.gate()["levels"][0]["waiting"]
     audit = plant.live.audit
     monkeypatch.setattr("aegis.service.live_gate.PAUSE", 0.0)
@@ -197,7 +207,7 @@ def test_what_is_approved_is_audited_first(tmp_path: Path, monkeypatch: pytest.M
     assert plant.kinds[-2:] == ["operator", "paused"]
     plant.live.audit = audit
     plant.live.say("again", "resume", "ann", "false alarm")
-    plant.run(120)
+    plant.run_until(lambda gate: gate.waiting, 120)
     assert plant.live.say("yes now", "approve", "ann", "looks good", "visit")["instead"] is None
     assert plant.live.state.opened.at("visit") is not None
 
