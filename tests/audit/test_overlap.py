@@ -13,11 +13,10 @@ from hostile_logs import one_level, rows_of
 
 from aegis.audit import Audit, audit_log
 from aegis.audit.check import make_finding
-from aegis.audit.checks.overlap import WeightHistogram
 from aegis.certificate import certify
 from aegis.certificate.assumptions import list_assumptions
 from aegis.logs import Source
-from aegis.ope import CandidateView, RewardModels, level_weights, reward_measure
+from aegis.ope import CandidateView, RewardModels, WeightHistogram, level_weights, reward_measure
 from aegis.policies import Legacy, TargetColumns, Uniform
 from aegis.problem import (
     Scope,

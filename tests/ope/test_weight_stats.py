@@ -14,7 +14,7 @@ from aegis.certificate import Candidate, Request, UnitSplit, scan, scan_log
 from aegis.certificate.scan import ScanResult
 from aegis.certificate.unit_split import placing_split
 from aegis.ope import WeightSpread
-from aegis.ope.weights import HIGHEST_OCTAVE, LOWEST_OCTAVE
+from aegis.ope.weight_stats import HIGHEST_OCTAVE, LOWEST_OCTAVE
 
 weights = st.one_of(
     st.sampled_from([0.0, 5e-324, 1e-310, 2.0**-21, 2.0**-20, 1.0, math.nextafter(2.0, 0), 2.0, 2.0**40, 2.0**41, 1e300]),
@@ -41,7 +41,7 @@ def test_a_spread_is_a_histogram_of_exponents(found: list[float], cut: int) -> N
 
 
 def test_many_weights_are_described_by_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aegis.ope.weights.MOST_WEIGHTS", 100)
+    monkeypatch.setattr("aegis.ope.weight_stats.MOST_WEIGHTS", 100)
     rng = np.random.default_rng(0)
     spread, every = WeightSpread(), []
     for _ in range(200):

@@ -43,7 +43,8 @@ from aegis.ope.waterfill import (
     joint_gains,
     largest_gain_within_error,
 )
-from aegis.ope.weights import WeightSpread, level_weights, reward_level, reward_weights
+from aegis.ope.weight_stats import WeightHistogram, WeightSpread
+from aegis.ope.weights import level_weights, reward_level, reward_weights
 
 __all__ = [
     "AGAINST_AVERAGE",
@@ -61,6 +62,7 @@ __all__ = [
     "Observed",
     "ParticlePolicy",
     "RewardModels",
+    "WeightHistogram",
     "WeightSpread",
     "both_sides",
     "candidate_distribution",

@@ -16,16 +16,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from aegis.audit.batch_view import BatchView
-from aegis.audit.check import AuditSetting, Check, Finding, Known, Sums, make_finding
+from aegis.audit.check import AuditSetting, Check, Finding, Known, make_finding
 from aegis.audit.codes import CAPPED_NEEDS
 from aegis.errors import PolicyError, RefusedError, pluralise
 from aegis.evidence import Tally, value_grid
-from aegis.ope import INCUMBENT_FIX, INCUMBENT_IMPOSSIBLE, incumbent_message
+from aegis.ope import INCUMBENT_FIX, INCUMBENT_IMPOSSIBLE, WeightHistogram, incumbent_message
 from aegis.policies import StatedIncumbent, TargetColumns, incumbent_misfit, path_full, stated_levels
-from aegis.problem import Array, Batch, Problem, Scope
+from aegis.problem import Batch, Problem, Scope
 
-STEPS_PER_DOUBLING = 4  # bins of the histogram in one doubling
-DOUBLINGS = 64  # below and above one that have bins of their own
 LEAST_EFFECTIVE = 0.05  # effective share of the units, below which overlap is poor
 TOP = 0.01  # the heaviest units
 HEAVY = 0.5  # of all weight in the heaviest units, above which overlap is poor
@@ -39,58 +37,6 @@ def knows_all_propensities(problem: Problem, level: str) -> bool:
     """Say whether the whole logging distribution of a level is known, as a capped candidate needs it."""
     spec = problem.level(level).propensity
     return spec is not None and spec.full
-
-
-class WeightHistogram(Sums):
-    """Weights: count, sum, squares and the largest, and counts and sums on a scale of doublings."""
-
-    adds = ("count", "total", "squares", "counts", "sums")
-    highest = ("largest",)
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.total = self.squares = self.largest = 0.0
-        self.counts = np.zeros(2 * DOUBLINGS * STEPS_PER_DOUBLING + 1)
-        self.sums = np.zeros(2 * DOUBLINGS * STEPS_PER_DOUBLING + 1)
-
-    def add(self, weights: Array) -> None:
-        """Add weights `[k]` from 0."""
-        self.count += weights.size
-        self.total += float(weights.sum())
-        self.squares += float((weights * weights).sum())
-        self.largest = max(self.largest, float(weights.max(initial=0.0)))
-        some = weights[weights > 0]
-        place = np.floor(np.log2(some) * STEPS_PER_DOUBLING) + DOUBLINGS * STEPS_PER_DOUBLING
-        place = np.clip(place, 0, self.counts.size - 1).astype(np.int64)
-        self.counts += np.bincount(place, minlength=self.counts.size)
-        self.sums += np.bincount(place, weights=some, minlength=self.sums.size)
-
-    @property
-    def mean(self) -> float:
-        """The mean weight; one is expected, less where the candidate leaves the support."""
-        return self.total / self.count if self.count else math.nan
-
-    @property
-    def effective(self) -> float:
-        """The share of units that equal weights would need for the same spread: (sum w)^2 / (n sum w^2)."""
-        return self.total**2 / (self.count * self.squares) if self.squares > 0 else 0.0
-
-    def heaviest(self, share: float) -> float:
-        """Return which part of all weight the heaviest `share` of the units carries, to the accuracy of a bin."""
-        wanted, carried = share * self.count, 0.0
-        for number, total in zip(self.counts[::-1], self.sums[::-1], strict=True):
-            if number > wanted:
-                carried += total * wanted / number
-                break
-            wanted, carried = wanted - number, carried + total
-        return carried / self.total if self.total > 0 else 0.0
-
-    def quantile(self, share: float) -> float:
-        """Return a weight that the share of the units does not exceed, to the accuracy of a bin."""
-        below = self.count - float(self.counts.sum()) + np.cumsum(self.counts)
-        place = int(np.searchsorted(below, share * self.count))
-        none = share * self.count <= self.count - self.counts.sum()
-        return 0.0 if none else float(2.0 ** ((min(place, self.counts.size - 1) + 1) / STEPS_PER_DOUBLING - DOUBLINGS))
 
 
 class CandidateOverlap(Check):
