@@ -16,6 +16,7 @@ from service_cases import ALL, LEGACY, RECIPE, SMALL, served, small_problem
 
 from aegis.errors import InputError
 from aegis.service.app import Service
+from aegis.service.client import gate_client
 from aegis.service.client.gate_client import Client
 from aegis.service.live_gate import LiveGate
 
@@ -52,13 +53,14 @@ def test_a_strict_client_raises_what_the_gate_refuses(service: Service, tmp_path
 
 
 @pytest.mark.parametrize("fake", HOW, indirect=True)
-def test_the_deadline_is_kept(fake: str, tmp_path: Path) -> None:
-    gate = Client(fake, timeout=TIMEOUT, spool=tmp_path / "spool")
+def test_the_deadline_is_kept(fake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate_client, "RETRY", 0.02)
+    gate = Client(fake, timeout=0.15, spool=tmp_path / "spool")
     try:
         for _ in range(2):
             choice = asked(gate)
             assert (choice.action, choice.by) == ("fast", "fallback")
-            time.sleep(0.12)  # so that the gate is asked again
+            time.sleep(0.03)  # so that the gate is asked again
         assert gate.spool.refused() == []
         assert gate.undelivered == 4  # two episodes, two decisions: all are kept
     finally:

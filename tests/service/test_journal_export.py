@@ -25,7 +25,7 @@ def exported(tmp_path_factory):
     place = tmp_path_factory.mktemp("export")
     plant = make_plant(place / "gate.sqlite", upgrades=False, caps=(2.0,))
     while len(plant.live.state.opened.deployed) < 2:
-        plant.run(20)
+        plant.run(5)
         assert plant.live.state.opened.episode < 1000
     found = export_gate(plant.live.database, "plant", place / "out")
     return plant, place / "out", found
