@@ -23,9 +23,9 @@ def test_python_example_runs(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.S)
     assert len(blocks) == 1
     assert len([line for line in blocks[0].splitlines() if line.strip()]) <= 20
-    done = subprocess.run([sys.executable, "-c", blocks[0]], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    with contextlib.chdir(tmp_path), contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(blocks[0], "README.md", "exec"), {"__name__": "__main__"})
+    lines = out.getvalue().splitlines()
     legacy, best = (float(word) for word in re.findall(r"-?\d+\.\d+", lines[0]))
     agent = float(lines[1].split()[1])
     assert legacy < agent <= best + 0.3
@@ -46,8 +46,6 @@ def test_commands_named_in_the_readme_exist() -> None:
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the commands of the README, run one after the other where its example has run before, and what each printed."""
-    from aegis.cli import main
-
     place, found = tmp_path_factory.mktemp("readme"), {}
     for name in WRITTEN:  # by the Python example above the commands: nothing may stand in their way
         (place / name).write_text("here before")
@@ -56,19 +54,40 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{first}\n{done.stderr}"
     found[first] = done.stdout
-    with contextlib.chdir(place), pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "120")  # as in the picture
-        for line in others:  # in this process: each of its own would import everything again
-            out, err = io.StringIO(), io.StringIO()
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as stop:
-                main(shlex.split(line))
-            assert not stop.value.code, f"{line}\n{err.getvalue()}"
-            found[line] = out.getvalue()
+        for line in others:
+            short = ("--episodes", "60") if line.startswith("handover") else ()  # the last one counts
+            found[line] = typed(place, line, *short)
     return found
+
+
+def typed(place: Path, line: str, *more: str) -> str:
+    """Return what a command prints. It runs in this process: one of its own would import everything again."""
+    from aegis.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(place),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as stop,
+    ):
+        main([*shlex.split(line), *more])
+    assert not stop.value.code, f"{line}\n{err.getvalue()}"
+    return out.getvalue()
+
+
+@pytest.mark.soak
+def test_the_handover_of_the_readme_runs_as_long_as_it_says(tmp_path: Path) -> None:
+    (line,) = re.findall(r"^    aegis (handover .*)$", README, flags=re.M)
+    assert "Handed over: 'inner'" in typed(tmp_path, line)
 
 
 def test_the_commands_of_the_readme_run_one_after_the_other(printed: dict[str, str]) -> None:
     assert len(printed) >= 7
+    (line,) = (line for line in printed if line.startswith("handover"))
+    assert "Probability of any wrong handover: at most 0.05" in " ".join(printed[line].split())
 
 
 def shape(text: str) -> tuple[str, list[float]]:
