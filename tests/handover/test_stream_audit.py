@@ -51,17 +51,19 @@ def stops(run: Handover) -> list[Paused]:
 
 
 @pytest.mark.parametrize(
-    ("plant", "code"),
+    ("plant", "code", "episodes"),
     [
-        (Visits(later=0.3), "carry-over"),
-        (Visits(redone=True), "episodes-redone"),
-        (Visits(drawn=0.15), "miscalibrated-propensities"),
-        (Visits(across=0.5), "episodes-interfere"),
+        (Visits(later=0.3), "carry-over", 200),
+        (Visits(redone=True), "episodes-redone", 200),
+        (Visits(drawn=0.15), "miscalibrated-propensities", 200),
+        (Visits(across=0.5), "episodes-interfere", 400),
     ],
 )
-def test_a_plant_that_is_not_as_declared_stops_the_gate_before_anything_changes_hands(plant: Visits, code: str) -> None:
+def test_a_plant_that_is_not_as_declared_stops_the_gate_before_anything_changes_hands(
+    plant: Visits, code: str, episodes: int
+) -> None:
     run = gate(plant, seed=2)
-    run.advance(400)
+    run.advance(episodes)
     assert not flips(run) and not run.deployed
     (stop,) = stops(run)
     assert stop.code == code and stop.level == "visit" and stop.fix == CODES[code].fix
