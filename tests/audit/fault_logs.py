@@ -68,14 +68,14 @@ def at_end() -> Log:
 
 
 def below_one() -> Log:
-    problem, batch = taken_only(*base(300))
+    problem, batch = taken_only(*base(150))
     return problem, with_taken(batch, "inner", batch.levels["inner"].mu_taken * 1.5)
 
 
 def not_sequential() -> Log:
     plant = make_world("additive")
     mixture = Mixture([plant.legacy("natural"), plant.legacy("uniform")])
-    return plant.problem, plant.episodes(0, 500, mixture, 3, "path")
+    return plant.problem, plant.episodes(0, 200, mixture, 3, "path")
 
 
 def below_least() -> Log:
@@ -111,17 +111,17 @@ def confounded() -> Log:
 
 
 def carried() -> Log:
-    problem, batch = base(400)
+    problem, batch = base(300)
     return problem, replace(batch, reward=reward_of(batch) + previous_action(problem, batch, "inner"))
 
 
 def stops() -> Log:
-    problem, batch = base(400)
+    problem, batch = base(200)
     return problem, stopped(batch, "inner", reward_of(batch) > 3)
 
 
 def cluster_stops() -> Log:
-    problem, batch = logged("clinic", "uniform", 600, 2)
+    problem, batch = logged("clinic", "uniform", 300, 2)
     success = batch.episode_means(reward_of(batch)) > 0.6
     return replace(problem, cluster="machine"), replace(batch, cluster=np.cumsum(np.concatenate([[0], success[:-1]])))
 
@@ -192,7 +192,7 @@ def held() -> Log:
 
 
 def interfering() -> Log:
-    problem, batch = base(400)
+    problem, batch = base(200)
     settings = problem.level("meta").actions.count
     high = np.roll(batch.levels["meta"].action >= settings // 2, 1)  # of the episode before
     return problem, replace(batch, reward=reward_of(batch) + 2.5 * high[batch.episode_of("inner")])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from audit_cases import audited, in_parts, logged, taken_only
-from fault_logs import FAULTS, base, found, run
+from fault_logs import FAULTS, Log, base, found, run
 from hostile_logs import certified, one_level, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,9 +20,7 @@ from aegis.audit.check import Thinning
 from aegis.errors import LogError, SettingError
 from aegis.logs import Source, formats, write_log
 from aegis.policies import Legacy, Uniform
-from aegis.problem import (
-    Batch,
-)
+from aegis.problem import Batch, Problem
 from aegis.rng import stream
 
 PARTS = 2
@@ -30,12 +30,17 @@ def split(batch: Batch, parts: int = PARTS) -> list[Batch]:
     return [batch.take_episodes(part) for part in np.array_split(np.arange(len(batch)), parts)]
 
 
+@cache
+def two_audits(make: Callable[[], Log]) -> tuple[Audit, Audit]:
+    """Return the audit of a log in two batches and the one in two parts: several codes may name the same log."""
+    problem, batch = make()
+    parts = split(batch)
+    return audited(problem, *parts), in_parts(problem, parts)
+
+
 @pytest.mark.parametrize("code", [code for code in FAULTS if code != "several-versions"])
 def test_faults_are_found_in_parts(code: str) -> None:
-    problem, batch = FAULTS[code]()
-    parts = split(batch)
-    whole = audited(problem, *parts)
-    audit = in_parts(problem, parts)
+    whole, audit = two_audits(FAULTS[code])
     if code in whole.codes():  # a fault that two batches hide from one auditor is hidden from two
         assert found(audit, code).severity == found(run(code), code).severity
     counted = ("episodes", "decisions", "clusters", "smallest_reward", "largest_reward")
@@ -88,16 +93,22 @@ def alike(one: Audit, other: Audit) -> None:
         assert value == (other.figures[name] if isinstance(value, str) else pytest.approx(other.figures[name], abs=1e-9))
 
 
-@settings(max_examples=8, deadline=None)
-@given(st.lists(st.integers(1, 119), min_size=1, max_size=4), st.booleans())
-def test_pieces_do_not_matter(cuts: list[int], taken: bool) -> None:
+@cache
+def of_two_batches(taken: bool) -> tuple[Problem, Batch, Legacy, Audit]:
     problem, batch = logged("clinic", "natural", 160, 3)
     if taken:
         problem, batch = taken_only(problem, batch)
     policy = Legacy(problem, {name: Uniform() for name in problem.names})
+    batches = (batch.take_episodes(np.arange(40)), batch.take_episodes(np.arange(40, 160)))
+    return problem, batch, policy, audited(problem, *batches, policy=policy)
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.lists(st.integers(1, 119), min_size=1, max_size=4), st.booleans())
+def test_pieces_do_not_matter(cuts: list[int], taken: bool) -> None:
+    problem, batch, policy, whole = of_two_batches(taken)
     first, rest = batch.take_episodes(np.arange(40)), np.arange(40, 160)
     pieces = np.split(rest, sorted(set(cuts)))
-    whole = audited(problem, first, batch.take_episodes(rest), policy=policy)
     alike(audited(problem, first, *[batch.take_episodes(piece) for piece in pieces], policy=policy), whole)
 
 

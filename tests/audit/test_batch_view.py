@@ -20,11 +20,11 @@ RANGES = [(0.0, 1.0), (-1e300, 1e300), (-1.7e308, 1.7e308), None]
 @pytest.mark.parametrize("limits", RANGES)
 @pytest.mark.parametrize("ragged", [False, True])
 def test_large_rewards(size: float, limits: tuple[float, float] | None, ragged: bool) -> None:
-    problem, batch = logged("clinic" if ragged else "additive", "uniform", 120, 1)
+    problem, batch = logged("clinic" if ragged else "additive", "uniform", 60, 1)
     assert batch.reward is not None
     sign = np.where(np.arange(batch.reward.size) % 3 == 0, -1.0, 1.0)
     problem = replace(problem, reward=replace(problem.reward, range=limits), cluster="line")
-    audit = audited(problem, replace(batch, reward=size * sign, cluster=np.arange(120) // 4))
+    audit = audited(problem, replace(batch, reward=size * sign, cluster=np.arange(60) // 4))
     outside = limits is not None and size > limits[1]
     expected = {"no-reward-range"} if limits is None else {"reward-outside-range"} if outside else set()
     assert set(audit.codes("refused")) == expected

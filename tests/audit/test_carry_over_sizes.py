@@ -37,7 +37,7 @@ def test_sizes_that_depend_on_the_path_above_are_in_order() -> None:
 
 
 def test_clusters_that_end_after_a_success_are_refused_unless_the_most_is_declared() -> None:
-    problem, batch = logged("clinic", "uniform", 900, 11)
+    problem, batch = logged("clinic", "uniform", 450, 11)
     assert batch.reward is not None
     success = batch.episode_means(batch.reward) > 0.6
     cluster = np.cumsum(np.concatenate([[0], success[:-1]]))
@@ -47,8 +47,8 @@ def test_clusters_that_end_after_a_success_are_refused_unless_the_most_is_declar
     largest = int(np.bincount(cluster).max())
     assert refused_codes(replace(clustered, cluster_most=largest), fault) == set()
     assert refused_codes(replace(clustered, cluster_most=largest - 1), fault) == {"cluster-larger-than-declared"}
-    assert refused_codes(clustered, replace(batch, cluster=np.arange(900) // 7)) == set()
-    shuffled = stream(3, "order").permutation(900)
+    assert refused_codes(clustered, replace(batch, cluster=np.arange(450) // 7)) == set()
+    shuffled = stream(3, "order").permutation(450)
     timed = replace(batch.take_episodes(shuffled), cluster=cluster[shuffled], time=shuffled.astype(np.float64))
     assert "cluster-size-follows-reward" in refused_codes(replace(clustered, time="started"), timed)
 

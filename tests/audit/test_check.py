@@ -25,7 +25,7 @@ def declared(problem: Problem, *names: str, factor: float = 2.0) -> Problem:
 @cache
 def wrongly_logged(**factors: float) -> tuple[Problem, Batch]:
     """Return a log in which every other action of some levels is recorded as likelier than it was, by a factor."""
-    problem, batch = logged("additive", "uniform", 1500, 5)
+    problem, batch = logged("additive", "uniform", 500, 5)
     for name, factor in factors.items():
         full = batch.levels[name].mu_full
         assert full is not None
@@ -53,7 +53,7 @@ def test_other_levels_are_tested_as_ever() -> None:
 
 
 def test_carry_over_and_sizes_that_follow_actions_only_warn() -> None:
-    problem, batch = logged("additive", "uniform", 1500, 7)
+    problem, batch = logged("additive", "uniform", 500, 7)
     short = stopped(batch, "inner", batch.levels["inner"].action >= problem.level("inner").actions.count // 2)
     assert "size-follows-action" in audited(problem, short).codes("refused")
     found = audited(declared(problem, "inner"), short)
@@ -61,7 +61,7 @@ def test_carry_over_and_sizes_that_follow_actions_only_warn() -> None:
 
 
 def test_sizes_that_follow_rewards_refuse_as_ever() -> None:
-    problem, batch = logged("additive", "uniform", 1500, 8)
+    problem, batch = logged("additive", "uniform", 500, 8)
     assert batch.reward is not None
     short = stopped(batch, "inner", batch.reward > np.quantile(batch.reward, 0.8))
     for asked in (problem, declared(problem, "inner")):

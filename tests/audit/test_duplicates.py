@@ -55,11 +55,12 @@ CHANCE: dict[str, tuple[Problem, Make]] = {
 }
 
 
+@pytest.mark.parametrize("runs", [1, pytest.param(3, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("taken", [False, True])
 @pytest.mark.parametrize("name", LOGS)
-def test_a_copied_log_is_refused(name: str, taken: bool) -> None:
+def test_a_copied_log_is_refused(name: str, taken: bool, runs: int) -> None:
     problem, make = LOGS[name]
-    for run in range(3):
+    for run in range(runs):
         rng = stream(run, "copies", name)
         batch = make(rng)
         moved = replace(batch, episode=batch.episode + 9000).take_episodes(rng.permutation(len(batch)))
@@ -78,18 +79,19 @@ def test_a_part_that_was_copied_is_refused() -> None:
     assert audited(one_level(), concat([batch, part])).codes("refused") == ("duplicated-episodes",)
 
 
+@pytest.mark.parametrize(("runs", "most"), [(8, 2), pytest.param(20, 4, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", [*CHANCE, *LOGS])
-def test_what_chance_repeats_is_not_refused(name: str) -> None:
+def test_what_chance_repeats_is_not_refused(name: str, runs: int, most: int) -> None:
     problem, make = {**LOGS, **CHANCE}[name]
     alarms = 0
-    for run in range(20):
+    for run in range(runs):
         batch = make(stream(run, "chance", name))
         whole = DuplicateEpisodes(AuditSetting(problem, alpha=0.05))
         auditor = Auditor(problem, alpha=0.05)
         auditor.add(batch)
         alarms += "duplicated-episodes" in auditor.result().codes()
         assert whole.findings(Known()) == []
-    assert alarms <= 4
+    assert alarms <= most
 
 
 def test_memory_is_bounded_and_copies_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,9 +152,10 @@ def redone(rng: np.random.Generator, batch: Batch, same: bool) -> Batch:
     return replace(found.with_level("dose", replace(table, action=action)), reward=reward)
 
 
-def test_episodes_done_again_with_the_same_action_are_refused_and_with_a_new_draw_they_are_not() -> None:
+@pytest.mark.parametrize("runs", [5, pytest.param(16, marks=pytest.mark.soak)])
+def test_episodes_done_again_with_the_same_action_are_refused_and_with_a_new_draw_they_are_not(runs: int) -> None:
     alarms = 0
-    for run in range(16):
+    for run in range(runs):
         rng = stream(run, "redone")
         batch = rows(rng, 120, "number", "number")
         assert audited(one_level(), redone(rng, batch, same=True)).codes("refused") == ("episodes-redone",)

@@ -39,7 +39,7 @@ def test_an_episode_that_affects_the_next_one_is_refused(taken: bool, carry_over
         batch = Batch(np.arange(600), {"dose": even(np.arange(600), action, x=context)}, changed)
         form = taken_only(problem, batch) if taken else (problem, batch)
         assert audited(*form).codes("refused") == ("episodes-interfere",)
-        pieces = [form[1].take_episodes(part) for part in np.array_split(np.arange(600), 20)]
+        pieces = [form[1].take_episodes(part) for part in np.array_split(np.arange(600), 7)]
         assert audited(form[0], *pieces).codes("refused") == ("episodes-interfere",)
         timed = replace(form[0], time="t"), replace(form[1], time=np.arange(600)).take_episodes(rng.permutation(600))
         assert audited(*timed).codes("refused") == ("episodes-interfere",)
@@ -57,7 +57,7 @@ def test_held_actions_are_found_also_where_machines_take_turns(taken: bool, mach
     form = taken_only(one_level(), batch) if taken else (one_level(), batch)
     found = audited(*form).refused
     assert [item.code for item in found] == ["actions-held"] and found[0].figures["lag"] == machines
-    pieces = [form[1].take_episodes(part) for part in np.array_split(np.arange(action.size), 20)]
+    pieces = [form[1].take_episodes(part) for part in np.array_split(np.arange(action.size), 7)]
     assert audited(form[0], *pieces).codes("refused") == ("actions-held",)
 
 
@@ -115,7 +115,7 @@ def test_clusters_that_end_after_a_success_do_not_look_like_interference() -> No
     assert alarms <= 2
 
 
-@pytest.mark.parametrize("runs", [16, pytest.param(80, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("runs", [8, pytest.param(80, marks=pytest.mark.soak)])
 def test_honest_logs_pass_at_level_alpha(runs: int) -> None:
     alarms = dict.fromkeys(("carry-over", "episodes-interfere", "actions-held"), 0)
     for run in range(runs):

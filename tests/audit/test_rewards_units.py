@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from hostile_logs import even, one_level, runs_and_doses, two_levels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aegis.audit import Finding
 from aegis.audit.checks.rewards import FEWEST_ENDS
 from aegis.problem import Batch
 from aegis.rng import stream
@@ -105,13 +107,18 @@ def test_the_largest_unit_is_named_and_every_scope_is_concerned(level: str, per:
     assert f"per: {per}" in found.fix and found.level is None
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.lists(st.integers(1, 99), min_size=1, max_size=4))
-def test_pieces_do_not_matter_at_the_end(cuts: list[int]) -> None:
+@cache
+def rewards_at_end() -> tuple[Batch, Finding]:
     rng = stream(6, "at end")
     batch = rows(np.full(100, 3), np.zeros(300))
     log = replace(batch, reward=np.where(ends_of(batch), rng.random(300).round(1), 0.0))
-    whole = next(item for item in audited(one_level(), log).refused if item.code == "reward-at-end")
+    return log, next(item for item in audited(one_level(), log).refused if item.code == "reward-at-end")
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.integers(1, 99), min_size=1, max_size=4))
+def test_pieces_do_not_matter_at_the_end(cuts: list[int]) -> None:
+    log, whole = rewards_at_end()
     pieces = [log.take_episodes(piece) for piece in np.split(np.arange(100), sorted(set(cuts)))]
     found = next(item for item in audited(one_level(), *pieces).refused if item.code == "reward-at-end")
     assert (found.message, found.figures) == (whole.message, whole.figures)
