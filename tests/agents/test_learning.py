@@ -21,14 +21,14 @@ learn_untuned = functools.partial(learn, models=MODELS)  # without the search fo
 # world, legacy, episodes in the log, episodes simulated, least share of the gap to the oracle that is closed, oracle's value
 WORLDS = [
     ("additive", "uniform", 600, 100, 0.9, 5.725),
-    ("additive", "natural", 600, 100, 0.9, 5.725),
-    ("unified", "uniform", 600, 100, 0.9, 6.120),
+    pytest.param("additive", "natural", 600, 100, 0.9, 5.725, marks=pytest.mark.soak),
+    pytest.param("unified", "uniform", 600, 100, 0.9, 6.120, marks=pytest.mark.soak),
     ("unified", "natural", 600, 100, 0.9, 6.120),
-    ("linear", "uniform", 600, 100, 0.0, 1.0),
+    pytest.param("linear", "uniform", 600, 100, 0.0, 1.0, marks=pytest.mark.soak),
     ("linear", "natural", 600, 100, 0.0, 1.0),
-    ("plant", "uniform", 600, 40, 0.85, 5.676),
-    ("plant", "natural", 600, 40, 0.85, 5.676),
-    ("clinic", "uniform", 800, 100, 0.8, 0.742),
+    ("plant", "uniform", 300, 40, 0.85, 5.676),
+    pytest.param("plant", "natural", 600, 40, 0.85, 5.676, marks=pytest.mark.soak),
+    pytest.param("clinic", "uniform", 800, 100, 0.8, 0.742, marks=pytest.mark.soak),
     ("clinic", "natural", 800, 100, 0.8, 0.742),
 ]
 
