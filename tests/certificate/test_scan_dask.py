@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,11 +49,18 @@ def test_two_workers_give_the_same_bits_also_if_one_is_killed(tmp_path: Path, mo
     assert killed.to_json() == alone.to_json()
 
 
-def test_an_audit_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def engine() -> Iterator[str]:
+    """Return the address of a cluster of two workers that were there before any test."""
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:
+        yield f"dask://{cluster.scheduler_address.removeprefix('tcp://')}"
+
+
+def test_an_audit_on_a_cluster(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     paths = written(tmp_path, make_table(400))
     source = Source(paths, problem_of())
-    assert audit_log(source, engine="dask", workers=2).plain() == audit_log(source).plain()
+    assert audit_log(source, engine=engine).plain() == audit_log(source).plain()
 
 
 def test_a_scheduler_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +99,9 @@ def test_files_are_sent_with_their_whole_path(tmp_path: Path, monkeypatch: pytes
     assert sum(len(batch) for batch in pickle.loads(sent).read(1)) > 0
 
 
-def test_code_that_workers_do_not_have_and_the_first_error_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_that_workers_do_not_have_and_the_first_error_in_the_log(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -101,15 +111,13 @@ def test_code_that_workers_do_not_have_and_the_first_error_in_the_log(tmp_path: 
     )
     problem, table = problem_of(), make_table(400)
     paths = written(tmp_path, table)
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:
-        engine = f"dask://{cluster.scheduler_address.removeprefix('tcp://')}"
-        monkeypatch.syspath_prepend(str(folder))  # here only: the workers are there already
-        candidate = Candidate(Function.named(problem, "own_policy_of_mine:dose"), "own")
-        far = in_pieces(paths, problem, candidate, engine=engine)
-        assert far.to_json() == in_pieces(paths, problem, candidate).to_json()
-        chances = table["p_1"].to_pylist()
-        chances[500], chances[700], chances[1100] = -0.25, -0.5, -0.75
-        written(tmp_path, replaced(table, "p_1", chances))
-        for _ in range(3):
-            with pytest.raises(LogError, match=r"part-0\.parquet, row 501, column 'p_1'"):
-                in_pieces(paths, problem, candidate, engine=engine)
+    monkeypatch.syspath_prepend(str(folder))  # here only: the workers are there already
+    candidate = Candidate(Function.named(problem, "own_policy_of_mine:dose"), "own")
+    far = in_pieces(paths, problem, candidate, engine=engine)
+    assert far.to_json() == in_pieces(paths, problem, candidate).to_json()
+    chances = table["p_1"].to_pylist()
+    chances[500], chances[700], chances[1100] = -0.25, -0.5, -0.75
+    written(tmp_path, replaced(table, "p_1", chances))
+    for _ in range(3):
+        with pytest.raises(LogError, match=r"part-0\.parquet, row 501, column 'p_1'"):
+            in_pieces(paths, problem, candidate, engine=engine)

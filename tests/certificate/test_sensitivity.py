@@ -172,7 +172,7 @@ def test_clusters_that_may_go_on_behind_the_head_are_not_looked_at(monkeypatch: 
     monkeypatch.setattr(head_module, "HEAD_ROWS", 100)
     batches = Source.batches
     monkeypatch.setattr(Source, "batches", lambda self, *rest, **more: batches(self, *rest, **{**more, "rows": 60}))
-    found = issued(400, head="cluster: line", scopes=[["dose"]]).level("dose")
+    found = issued(250, head="cluster: line", scopes=[["dose"]]).level("dose")
     assert found.verdict == "certified"
     assert found.sensitivity.gamma is None and "clusters may go on" in found.sensitivity.reason
     assert issued(scopes=[["dose"]]).level("dose").sensitivity.units < 60  # of episodes the head is enough

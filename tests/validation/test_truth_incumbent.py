@@ -56,7 +56,7 @@ def known(spec: str, others: bool = False) -> tuple[Oracle, Problem]:
         (CONSTANT, ("meta",), True),
         (CONSTANT, ("meta", "inner"), False),
         ("natural:epsilon=0.3", ("inner",), True),
-        ("natural:epsilon=0.3", ("meta",), False),
+        pytest.param("natural:epsilon=0.3", ("meta",), False, marks=pytest.mark.soak),
     ],
 )
 def test_simulated_gains_over_the_incumbent_agree_with_integration(spec: str, scope: tuple[str, ...], others: bool) -> None:
