@@ -13,6 +13,9 @@ from draft_cases import Answer, Shell
 from typed import done
 
 from aegis.cli import main
+from coarse_oracle import coarse_oracle
+
+__all__ = ["coarse_oracle"]
 
 
 @pytest.fixture(scope="session")

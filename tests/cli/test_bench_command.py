@@ -19,6 +19,8 @@ from aegis import paper
 from aegis.engine import engines
 from aegis.paper import ResultStore, bench_runs, load_bench, plan_bench
 
+pytestmark = pytest.mark.usefixtures("coarse_oracle")
+
 SMALL = """
 title: A small bench
 section: none

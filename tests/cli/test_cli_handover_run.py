@@ -18,6 +18,7 @@ from aegis.cli.handover_run import prepare_run
 from aegis.cli.live_view import LiveView
 from aegis.handover import Handover
 
+pytestmark = pytest.mark.usefixtures("coarse_oracle")
 SMALL: dict[str, Any] = {"f_a": 2.0, "inner_steps": 3}
 WORLD: tuple[object, ...] = ("--set", "f_a=2.0", "--set", "inner_steps=3")
 QUICK: tuple[object, ...] = ("handover", *WORLD, "--host", "greedy", "--caps", "2", "--gate-set", "upgrades=false")

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from typed import run as aegis
 
+pytestmark = pytest.mark.usefixtures("coarse_oracle")
+
 QUICK: tuple[object, ...] = (
     *("--set", "f_a=2.0", "--set", "inner_steps=3", "--host", "greedy", "--caps", "2"),
     *("--gate-set", "upgrades=false", "--episodes", 60, "--seed", 1),

@@ -14,6 +14,8 @@ from aegis.cli.commands.demo import discard_run, run_counter_example
 from aegis.cli.output import console
 from aegis.handover import Handover
 
+pytestmark = pytest.mark.usefixtures("coarse_oracle")
+
 
 def test_the_demo_tells_the_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(demo, "COUNTER_EPISODES", 60)

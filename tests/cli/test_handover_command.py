@@ -21,6 +21,7 @@ from aegis.policies import path_full
 from aegis.problem import load_problem
 from aegis.worlds import make_world, oracle_value, true_value
 
+pytestmark = pytest.mark.usefixtures("coarse_oracle")
 VALIDATE = (Path(__file__).parents[2] / "docs" / "validate.md").read_text(encoding="utf-8")
 
 SMALL: dict[str, Any] = {"f_a": 2.0, "inner_steps": 3}

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from typed import run as aegis
 
+pytestmark = pytest.mark.usefixtures("coarse_oracle")
+
 PLANT = Path(__file__).parents[1] / "handover" / "visits_plant.py"
 RUN: tuple[object, ...] = ("handover", "--host", "greedy", "--gate-set", "upgrades=false", "--legacy", "mine:legacy")
 WHO = ("--who", "ann", "--why", "the plant was mended")

@@ -18,6 +18,7 @@ from aegis.handover.events import EVENT_KINDS
 from aegis.handover.gate_settings import MODES
 from aegis.worlds import make_world
 
+pytestmark = pytest.mark.usefixtures("coarse_oracle")
 PAGE = (Path(__file__).parents[2] / "docs" / "handover.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^    aegis (handover .*)$", PAGE, flags=re.M)
 SHOWN = re.findall(r"```text\n(.*?)```", PAGE, flags=re.S)[0]

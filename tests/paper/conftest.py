@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 from aegis.paper import register_gates
+from coarse_oracle import coarse_oracle
 
+__all__ = ["coarse_oracle"]
 sys.path.insert(0, str(Path(__file__).parents[1] / "handover"))
 register_gates()

@@ -12,6 +12,7 @@ from aegis.errors import InputError, SettingError
 from aegis.paper import ResultStore, collect_results, judge_claim, list_benches, load_bench, plan_bench, run_plans
 from aegis.paper.bench_claims import FAILS, HOLDS
 
+pytestmark = pytest.mark.usefixtures("coarse_oracle")
 TINY: dict[str, dict[str, object]] = {
     "online": {"episodes": 6},
     "shift": {"episodes": 6},

@@ -16,6 +16,8 @@ from aegis.errors import InputError, OutputError
 from aegis.paper import ResultStore, collect_results, load_bench, plan_bench, run_plans
 from aegis.paper import bench_runs as running
 
+pytestmark = pytest.mark.usefixtures("coarse_oracle")
+
 
 def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_bench(bench(), "quick")
