@@ -130,7 +130,7 @@ def test_engines_by_name() -> None:
 
 
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_pool, "SCHEDULER_TIMEOUT", "1s")
+    monkeypatch.setattr(dask_pool, "SCHEDULER_TIMEOUT", "300ms")
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]

@@ -36,7 +36,7 @@ from aegis.problem import Array, Batch, Policy
 from aegis.worlds import World, make_world, true_value
 
 WORLD = make_world("additive", f_a=2.0, inner_steps=4)
-EPISODES = 130
+EPISODES = 100
 SETTINGS = GateSettings(stage=12, share=0.5, holdback=0.1)
 
 
