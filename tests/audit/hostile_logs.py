@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -41,10 +43,12 @@ levels:
 """
 
 
+@cache
 def one_level(head: str = "", reward: str = "", dose: str = "", context: str = "x") -> Problem:
     return parse_problem(ONE.format(head=head, reward=reward, dose=dose, context=context))
 
 
+@cache
 def two_levels() -> Problem:
     return parse_problem(TWO)
 

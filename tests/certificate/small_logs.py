@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ levels:
 """
 
 
+@cache
 def problem_of(full: bool = True, head: str = "", reward: str = "", dose: str = "") -> Problem:
     return parse_problem(problem_text(full, head, reward, dose))
 
@@ -64,6 +66,7 @@ def legacy_setting(task: npt.NDArray[Any]) -> Floats:
     return np.where(best_setting(task)[:, None] == np.arange(2), 0.4, 0.6)
 
 
+@cache
 def make_table(episodes: int, seed: int = 1, steps: int = 3, noise: float = 0.1, target: str = "better") -> pa.Table:
     """Return a log with all propensities, those of the actions taken too, and two columns of a candidate's probabilities."""
     rng = stream(seed, "small log")
