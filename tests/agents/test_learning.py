@@ -27,6 +27,7 @@ WORLDS = [
     pytest.param("linear", "uniform", 600, 100, 0.0, 1.0, marks=pytest.mark.soak),
     ("linear", "natural", 600, 100, 0.0, 1.0),
     ("plant", "uniform", 300, 40, 0.85, 5.676),
+    pytest.param("plant", "uniform", 600, 40, 0.85, 5.676, marks=pytest.mark.soak),
     pytest.param("plant", "natural", 600, 40, 0.85, 5.676, marks=pytest.mark.soak),
     pytest.param("clinic", "uniform", 800, 100, 0.8, 0.742, marks=pytest.mark.soak),
     ("clinic", "natural", 800, 100, 0.8, 0.742),

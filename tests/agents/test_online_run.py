@@ -116,7 +116,7 @@ def test_linear_mechanisms_on_the_stress_preset(agent: str, known: float, spread
     """Reward per episode over 200 episodes, against the mean and spread over 10 seeds of an independent prototype."""
     world = make_world("unified")
     totals = [run(Online(world, few_particles(agent), world.problem.scope(None), seed), 200).sums.mean() for seed in range(seeds)]
-    noise = spread * np.sqrt(1 / seeds + 1 / 10)
+    noise = spread * np.sqrt(2 / 10)  # of 10 seeds, also where fewer are run
     assert abs(np.mean(totals) - known) < 3 * noise
     assert np.mean(totals) < 88.9  # the best constant setting is the ceiling of mechanisms that are linear in A and Q
 

@@ -103,10 +103,10 @@ def test_a_mixture_that_logs_exact_probabilities_is_not_refused(form: str, runs:
 
 
 def test_the_calibration_refuses_exactly_from_its_threshold() -> None:
-    problem, batch = logged("additive", "uniform", 250, 3)
+    problem, batch = logged("additive", "uniform", 600, 3)
     full = batch.levels["inner"].mu_full
     assert full is not None
-    wrong = with_propensities(batch, "inner", full * np.where(np.arange(11) == 4, 1.4, 1.0))
+    wrong = with_propensities(batch, "inner", full * np.where(np.arange(11) == 4, 1.2, 1.0))
     evidence = 10.0 ** float(audited(problem, wrong).figures["log10_calibration_evidence"])
     assert evidence > 1e4
     assert audited(problem, wrong, alpha=1.99 / evidence).codes() == ("doubtful-propensities",)

@@ -79,7 +79,7 @@ def test_a_part_that_was_copied_is_refused() -> None:
     assert audited(one_level(), concat([batch, part])).codes("refused") == ("duplicated-episodes",)
 
 
-@pytest.mark.parametrize(("runs", "most"), [(8, 2), pytest.param(20, 4, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("runs", "most"), [(10, 2), pytest.param(20, 4, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", [*CHANCE, *LOGS])
 def test_what_chance_repeats_is_not_refused(name: str, runs: int, most: int) -> None:
     problem, make = {**LOGS, **CHANCE}[name]

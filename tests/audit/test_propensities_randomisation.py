@@ -60,7 +60,7 @@ def test_wrong_propensities_are_refused_in_clusters(form: str) -> None:
 def test_a_cluster_in_several_batches_is_one_bet() -> None:
     problem = problem_of("cluster: day")
     bad = 0
-    for run in range(4):
+    for run in range(8):
         batch = next(iter(Source(drawn(run, [20] * 30, 0.5, held=True), problem).batches()))
         auditor = Auditor(problem)
         for turn in range(5):  # every fifth episode, so that each batch holds a part of every cluster
