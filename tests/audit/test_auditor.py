@@ -22,6 +22,7 @@ from aegis.logs import Source, formats, write_log
 from aegis.policies import Legacy, Uniform
 from aegis.problem import Batch, Problem
 from aegis.rng import stream
+from soak_cases import few
 
 PARTS = 2
 
@@ -38,7 +39,10 @@ def two_audits(make: Callable[[], Log]) -> tuple[Audit, Audit]:
     return audited(problem, *parts), in_parts(problem, parts)
 
 
-@pytest.mark.parametrize("code", [code for code in FAULTS if code != "several-versions"])
+MERGED = [code for code in FAULTS if code != "several-versions"]
+
+
+@pytest.mark.parametrize("code", few(MERGED, MERGED[::4]))
 def test_faults_are_found_in_parts(code: str) -> None:
     whole, audit = two_audits(FAULTS[code])
     if code in whole.codes():  # a fault that two batches hide from one auditor is hidden from two

@@ -21,6 +21,7 @@ from aegis.certificate.evidence import UnitMoments
 from aegis.logs import Source, Split
 from aegis.ope import ClusterUnits, WeightSpread
 from aegis.problem import SiblingGroups, exact_sum, parse_problem, round_for_sums
+from soak_cases import few
 
 GUARD = "guards: [{column: scrap, range: [0, 1], max_worsening: 0.05}]"
 numbers = st.one_of(st.floats(-2, 2), st.floats(-1e6, 1e6), st.sampled_from([0.1, 0.2, 0.3, 1e-17, 1e15, -1e15, 1e300, -1e300]))
@@ -128,8 +129,10 @@ def numbers_of(certificate: Certificate) -> dict[str, Any]:
 HEADS = {"plain": GUARD, "clusters": f"{GUARD}\ncluster: line", "outer reward": GUARD}
 
 
-@pytest.mark.parametrize("case", HEADS)
-@pytest.mark.parametrize("method", ["auto", "robust", "plain"])
+KINDS = list(itertools.product(HEADS, ["auto", "robust", "plain"]))
+
+
+@pytest.mark.parametrize(("case", "method"), few(KINDS, KINDS[::4]))
 def test_certificates_do_not_depend_on_order_or_blocks(case: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reward = ", per: recipe" if case == "outer reward" else ""
     text = problem_text(head=HEADS[case], reward=reward).replace("    decision: step\n", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from small_logs import better_policy, make_table, problem_of, replaced, saved
 from aegis.certificate import Candidate, certify, digests, verify
 from aegis.certificate.digests import LEAST_ROWS, MOST_BLOCKS, PRIME, RowChecksums, changed_rows, rows_begin_with, rows_reordered
 from aegis.logs import Source
+from soak_cases import few
 
 
 def blocks(hashes: np.ndarray, most: int = MOST_BLOCKS, seed: int = 0) -> dict[str, Any]:
@@ -140,8 +142,10 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("form", ["parquet", "csv"])
+CHANGED = list(itertools.product(CHANGES, ["parquet", "csv"]))
+
+
+@pytest.mark.parametrize(("change", "form"), few(CHANGED, CHANGED[::3]))
 def test_the_changed_row_of_a_log_is_named(change: str, form: str, tmp_path: Any) -> None:
     """Rows are counted from 1, without the header; outer contexts are repeated, so that a decision is changed in its rows."""
     column, row, alter = CHANGES[change]

@@ -35,6 +35,7 @@ def deadly(level: Level, rows: Rows) -> Floats:
     return better(level, rows)
 
 
+@pytest.mark.soak
 def test_two_workers_give_the_same_bits_also_if_one_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     marker = tmp_path / "marker"

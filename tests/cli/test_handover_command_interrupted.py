@@ -20,6 +20,7 @@ from typed import run as aegis
 from aegis.cli import Terminated
 from aegis.cli.commands.handover import count_kept_episodes
 from aegis.handover import run_folder
+from soak_cases import few
 
 QUICK: tuple[object, ...] = (
     *("handover", "--set", "f_a=2.0", "--set", "inner_steps=3", "--host", "greedy", "--caps", "2"),
@@ -48,7 +49,7 @@ def whole(finished: Path) -> dict[str, bytes]:
     return {name: (finished / name).read_bytes() for name in KEPT}
 
 
-@pytest.mark.parametrize(("stop", "blocks"), [(KeyboardInterrupt, 1), (MemoryError, 2), (Terminated, 4)])
+@pytest.mark.parametrize(("stop", "blocks"), few([(KeyboardInterrupt, 1), (MemoryError, 2), (Terminated, 4)], [(MemoryError, 2)]))
 def test_stopped_between_blocks_it_goes_on_and_ends_with_the_same_bytes(
     stop: type[BaseException],
     blocks: int,

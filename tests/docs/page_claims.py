@@ -45,7 +45,7 @@ _WORKED = "tests/cli/test_handover_docs.py::test_the_worked_run_prints_what_the_
 _STAGED = "tests/cli/test_handover_docs.py::test_the_file_of_the_page_runs"
 _LOG = "tests/logs/test_logs_page.py::test_the_example_is_the_log_it_says"
 _COMPARED = "tests/comparison/test_compare_page.py::test_the_commands_and_the_code_run"
-_GREENHOUSE = "tests/cli/test_validate_command.py::test_a_plant_of_ones_own"
+_GREENHOUSE = "tests/cli/test_validate.py::test_a_plant_of_ones_own"
 _STORE = "tests/service/test_serve_page.py::test_the_commands_of_the_page_run"
 RUN_BY = {
     ("README.md", "make demo"): "tests/test_readme.py::test_both_make_targets_exist_and_ci_runs_the_tests",
@@ -80,7 +80,7 @@ RUN_BY = {
     ): "tests/service/test_serve_page.py::test_the_control_system_of_the_page_goes_on_without_a_gate",
     ("docs/serve.md", "aegis token"): _STORE,
     ("docs/serve.md", "aegis store"): _STORE,
-    ("docs/validate.md", "import aegis"): "tests/cli/test_validate_command.py::test_the_python_example_runs",
+    ("docs/validate.md", "import aegis"): "tests/cli/test_validate.py::test_the_python_example_runs",
     ("docs/validate.md", '"""A greenhouse'): _GREENHOUSE,
     ("docs/validate.md", "aegis validate --plant"): _GREENHOUSE,
 }
@@ -90,9 +90,9 @@ SEVERAL = {("docs/logs.md", "from aegis import Source"): 2, ("docs/problem.md", 
 
 # Blocks that need a store, a cluster or hours: a test runs the same commands on a smaller matter.
 LIKE = {
-    ("docs/bench.md", "aegis bench list"): "tests/cli/test_bench_command.py",
-    ("docs/bench.md", "aegis bench run mine.yaml"): "tests/cli/test_bench_command.py",
-    ("docs/index.md", "aegis demo"): "tests/cli/test_demo_command.py",
+    ("docs/bench.md", "aegis bench list"): "tests/cli/test_bench.py",
+    ("docs/bench.md", "aegis bench run mine.yaml"): "tests/cli/test_bench.py",
+    ("docs/index.md", "aegis demo"): "tests/cli/test_demo.py",
     ("docs/logs.md", "aegis certify s3://"): "tests/logs/test_object_store_commands.py",
     ("docs/scale.md", "aegis certify log/"): "tests/cli/test_options.py",
     ("docs/serve.md", "aegis certify export/"): "tests/service/test_journal_export.py",

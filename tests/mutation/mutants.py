@@ -272,7 +272,7 @@ FAMILIES = {
         ),
         BOUNDS,
     ),
-    "weights": (("ope/test_weights.py", "ope/test_measure.py", "ope/test_ope_waterfill.py", "ope/test_comparator.py"), WEIGHTS),
+    "weights": (("ope/test_weights.py", "ope/test_measure.py", "ope/test_waterfill.py", "ope/test_comparator.py"), WEIGHTS),
     "gate": (
         ("handover/test_gate.py", "handover/test_challenge.py", "handover/test_gate_life.py", "handover/test_gate_patience.py"),
         GATE,

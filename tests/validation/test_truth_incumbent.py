@@ -51,9 +51,9 @@ def known(spec: str, others: bool = False) -> tuple[Oracle, Problem]:
 @pytest.mark.parametrize(
     ("spec", "scope", "others"),
     [
-        (CONSTANT, ("inner",), False),
+        pytest.param(CONSTANT, ("inner",), False, marks=pytest.mark.soak),
         (CONSTANT, ("inner",), True),
-        (CONSTANT, ("meta",), True),
+        pytest.param(CONSTANT, ("meta",), True, marks=pytest.mark.soak),
         (CONSTANT, ("meta", "inner"), False),
         ("natural:epsilon=0.3", ("inner",), True),
         pytest.param("natural:epsilon=0.3", ("meta",), False, marks=pytest.mark.soak),

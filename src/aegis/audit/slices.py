@@ -14,7 +14,6 @@ from itertools import product
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csc_matrix
 
 from aegis.problem import AnyArray, Array, Batch, Problem, Rows, Value, augmented_context, group_means, means_below
 
@@ -274,9 +273,9 @@ def _fitting(cuts: tuple[Cut, ...], most: int) -> list[tuple[Cut, ...]]:
 
 def sum_rows(values: Array, codes: AnyArray, count: int) -> Array:
     """Return the sums `[count, A]` of values `[n, A]` over the rows of each code."""
-    rows = codes.size
-    picks = csc_matrix((np.ones(rows), codes.astype(np.int32), np.arange(rows + 1, dtype=np.int64)), shape=(count, rows))
-    return np.asarray(picks @ values)
+    columns = values.shape[1]
+    cells = codes.astype(np.int64)[:, None] * columns + np.arange(columns)
+    return np.bincount(cells.ravel(), weights=values.ravel(), minlength=count * columns).reshape(count, columns)
 
 
 def count_actions(action: AnyArray, codes: AnyArray, actions: int, count: int, weights: Array | None = None) -> Array:
