@@ -17,7 +17,7 @@ demo: $(STAMP)
 	$(BIN)/aegis demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python -m pytest -m "not soak and not ci"
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -31,9 +31,10 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 soak: $(STAMP)
-	$(BIN)/python -m pytest -m soak --durations=10
+	$(BIN)/python -m pytest -m "soak or ci" --durations=10
 
 soak-short: $(STAMP)
+	$(BIN)/python -m pytest -m ci
 	AEGIS_SOAK=short $(BIN)/python -m pytest -m soak tests/soak tests/mutation
 
 # Every comparison side by side, times last: needs two hours, a quiet machine, 20 GB of disk and, for the peers' environments, the network.

@@ -78,7 +78,7 @@ def typed(place: Path, line: str, *more: str) -> str:
     return out.getvalue()
 
 
-@pytest.mark.soak
+@pytest.mark.ci
 def test_the_handover_of_the_readme_runs_as_long_as_it_says(tmp_path: Path) -> None:
     (line,) = re.findall(r"^    aegis (handover .*)$", README, flags=re.M)
     assert "Handed over: 'inner'" in typed(tmp_path, line)

@@ -75,7 +75,7 @@ def test_the_rule_is_told_the_episode() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "known"), [("d_optimal_nig", {}, 2.5), ("top_k_nig", {"k": 4, "particles": 1}, 41.5)]
 )
-@pytest.mark.parametrize("seeds", [3, pytest.param(5, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", [3, pytest.param(5, marks=pytest.mark.ci)])
 def test_meta_rules_on_the_stress_preset(name: str, settings: dict[str, int], known: float, seeds: int) -> None:
     """Reward per episode over 200 episodes, against an independent prototype's mean; the spread over seeds is about 6."""
     world = make_world("unified")

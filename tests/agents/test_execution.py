@@ -31,7 +31,7 @@ def make_online(seed: int = 5) -> Online:
     return Online(world, AGENTS["nested_nig"], world.problem.scope(None), seed, world.legacy("uniform"))
 
 
-@pytest.mark.soak
+@pytest.mark.ci
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="victims run in forks, which this system does not have")
 def test_killed_at_twelve_points_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     done = subprocess.run(

@@ -110,7 +110,7 @@ def test_agents_refuse_unknown_parts() -> None:
         replace(AGENTS["nested_nig"], commit="nest")
 
 
-@pytest.mark.parametrize("seeds", [4, pytest.param(10, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", [4, pytest.param(10, marks=pytest.mark.ci)])
 @pytest.mark.parametrize(("agent", "known", "spread"), [("nested_nig", 80.2, 6.0), ("greedy_nig", 78.3, 6.0)])
 def test_linear_mechanisms_on_the_stress_preset(agent: str, known: float, spread: float, seeds: int) -> None:
     """Reward per episode over 200 episodes, against the mean and spread over 10 seeds of an independent prototype."""
@@ -121,7 +121,7 @@ def test_linear_mechanisms_on_the_stress_preset(agent: str, known: float, spread
     assert np.mean(totals) < 88.9  # the best constant setting is the ceiling of mechanisms that are linear in A and Q
 
 
-@pytest.mark.parametrize("seeds", [4, pytest.param(10, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", [4, pytest.param(10, marks=pytest.mark.ci)])
 def test_linear_world_is_learned_to_its_oracle(seeds: int) -> None:
     """Share of the gap between uniform choice and the oracle that is closed, all three on the same noise.
 

@@ -22,7 +22,7 @@ from aegis.logs import Source, formats, write_log
 from aegis.policies import Legacy, Uniform
 from aegis.problem import Batch, Problem
 from aegis.rng import stream
-from soak_cases import few
+from case_choice import few
 
 PARTS = 2
 
@@ -74,6 +74,7 @@ def test_costly_checks_leave_out_what_is_skimmed() -> None:
     assert not Thinning(10).wants(5, skimmed=True)
 
 
+@pytest.mark.ci
 def test_a_log_in_pieces_is_audited_as_a_whole(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, batch = FAULTS["miscalibrated-propensities"]()
     path = f"{tmp_path}/log.parquet"

@@ -89,7 +89,7 @@ def test_effects_of_older_decisions_are_refused(lag: int, effect: float, taken: 
     assert lag < 3 or "decisions three or more before it" in found[0].message or "all decisions before it" in found[0].message
 
 
-@pytest.mark.parametrize("runs", [15, pytest.param(50, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("runs", [15, pytest.param(50, marks=pytest.mark.ci)])
 def test_episodes_without_effects_are_not_refused(runs: int) -> None:
     refused = 0
     for run in range(runs):

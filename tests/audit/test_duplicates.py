@@ -55,7 +55,7 @@ CHANCE: dict[str, tuple[Problem, Make]] = {
 }
 
 
-@pytest.mark.parametrize("runs", [1, pytest.param(3, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("runs", [1, pytest.param(3, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("taken", [False, True])
 @pytest.mark.parametrize("name", LOGS)
 def test_a_copied_log_is_refused(name: str, taken: bool, runs: int) -> None:
@@ -79,7 +79,7 @@ def test_a_part_that_was_copied_is_refused() -> None:
     assert audited(one_level(), concat([batch, part])).codes("refused") == ("duplicated-episodes",)
 
 
-@pytest.mark.parametrize(("runs", "most"), [(10, 2), pytest.param(20, 4, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("runs", "most"), [(10, 2), pytest.param(20, 4, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("name", [*CHANCE, *LOGS])
 def test_what_chance_repeats_is_not_refused(name: str, runs: int, most: int) -> None:
     problem, make = {**LOGS, **CHANCE}[name]
@@ -152,7 +152,7 @@ def redone(rng: np.random.Generator, batch: Batch, same: bool) -> Batch:
     return replace(found.with_level("dose", replace(table, action=action)), reward=reward)
 
 
-@pytest.mark.parametrize("runs", [5, pytest.param(16, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("runs", [5, pytest.param(16, marks=pytest.mark.ci)])
 def test_episodes_done_again_with_the_same_action_are_refused_and_with_a_new_draw_they_are_not(runs: int) -> None:
     alarms = 0
     for run in range(runs):

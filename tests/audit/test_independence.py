@@ -115,7 +115,7 @@ def test_clusters_that_end_after_a_success_do_not_look_like_interference() -> No
     assert alarms <= 2
 
 
-@pytest.mark.parametrize("runs", [8, pytest.param(80, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("runs", [8, pytest.param(80, marks=pytest.mark.ci)])
 def test_honest_logs_pass_at_level_alpha(runs: int) -> None:
     alarms = dict.fromkeys(("carry-over", "episodes-interfere", "actions-held"), 0)
     for run in range(runs):

@@ -106,7 +106,7 @@ def test_rows_that_are_sorted_by_action_leave_the_order_of_ids() -> None:
         assert set(audited(one_level(), batch.take_episodes(rows)).codes()) == codes
 
 
-@pytest.mark.parametrize("runs", [50, pytest.param(300, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("runs", [50, pytest.param(300, marks=pytest.mark.ci)])
 def test_shuffled_logs_in_order_keep_the_level_of_the_test(runs: int) -> None:
     alarms, alpha = 0, 0.1
     for run in range(runs):

@@ -72,7 +72,7 @@ TESTS = (
 )
 
 
-@pytest.mark.parametrize("runs", [4, pytest.param(24, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("runs", [4, pytest.param(24, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("world", WORLDS)
 def test_each_test_keeps_its_level(world: str, runs: int) -> None:
     found = dict.fromkeys(TESTS, 0)
@@ -89,7 +89,7 @@ def test_each_test_keeps_its_level(world: str, runs: int) -> None:
         assert stats.binomtest(min(number, runs), runs, ALPHA, alternative="greater").pvalue > 0.001, code
 
 
-@pytest.mark.parametrize(("form", "runs"), [("path", 5), ("sequential", 4), pytest.param("path", 12, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("form", "runs"), [("path", 5), ("sequential", 4), pytest.param("path", 12, marks=pytest.mark.ci)])
 def test_a_mixture_that_logs_exact_probabilities_is_not_refused(form: str, runs: int) -> None:
     plant = make_world("additive")
     mixture = Mixture([plant.legacy("natural"), plant.legacy("uniform")])
@@ -113,7 +113,7 @@ def test_the_calibration_refuses_exactly_from_its_threshold() -> None:
     assert audited(problem, wrong, alpha=2.01 / evidence).codes() == ("miscalibrated-propensities",)
 
 
-@pytest.mark.parametrize("runs", [3, pytest.param(6, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("runs", [3, pytest.param(6, marks=pytest.mark.ci)])
 def test_decisions_that_hang_together_refute_neither_propensities_nor_carry_over(runs: int) -> None:
     plant = make_world("additive")
     poles = [plant.legacy(f"constant:value={value},epsilon=0.4") for value in (-2, 2)]
@@ -125,7 +125,7 @@ def test_decisions_that_hang_together_refute_neither_propensities_nor_carry_over
     assert stats.binomtest(refused, runs, ALPHA, alternative="greater").pvalue > 0.001
 
 
-@pytest.mark.parametrize("episodes", [250, pytest.param(800, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("episodes", [250, pytest.param(800, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("world", ["plant", "clinic"])
 def test_propensities_that_follow_the_context_are_sequential(world: str, episodes: int) -> None:
     problem, batch = logged(world, "natural", episodes, 12)
@@ -239,7 +239,7 @@ def _about_propensities(audit: Audit) -> list[str]:
     return [f"{found.severity} {found.code}" for found in audit.findings if found.code.endswith("-propensities")]
 
 
-@pytest.mark.parametrize("runs", [8, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("runs", [8, pytest.param(100, marks=pytest.mark.ci)])
 def test_logs_in_order_hardly_ever_have_a_warning(runs: int) -> None:
     warned, refused = 0, 0
     for run in range(runs):

@@ -39,7 +39,7 @@ def refused(table: pa.Table, problem: Problem) -> bool:
     return WRONG in audit_log(Source(table, problem)).codes("refused")
 
 
-@pytest.mark.parametrize(("runs", "most"), [(6, 0), pytest.param(20, 1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("runs", "most"), [(6, 0), pytest.param(20, 1, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("form", ["whole", "taken", "least"])
 @pytest.mark.parametrize("uneven", [False, True])
 def test_held_draws_that_are_logged_as_drawn_are_not_refused(form: str, uneven: bool, runs: int, most: int) -> None:

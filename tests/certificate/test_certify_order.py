@@ -21,7 +21,7 @@ from aegis.certificate.evidence import UnitMoments
 from aegis.logs import Source, Split
 from aegis.ope import ClusterUnits, WeightSpread
 from aegis.problem import SiblingGroups, exact_sum, parse_problem, round_for_sums
-from soak_cases import few
+from case_choice import few
 
 GUARD = "guards: [{column: scrap, range: [0, 1], max_worsening: 0.05}]"
 numbers = st.one_of(st.floats(-2, 2), st.floats(-1e6, 1e6), st.sampled_from([0.1, 0.2, 0.3, 1e-17, 1e15, -1e15, 1e300, -1e300]))

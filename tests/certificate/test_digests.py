@@ -17,7 +17,7 @@ from small_logs import better_policy, make_table, problem_of, replaced, saved
 from aegis.certificate import Candidate, certify, digests, verify
 from aegis.certificate.digests import LEAST_ROWS, MOST_BLOCKS, PRIME, RowChecksums, changed_rows, rows_begin_with, rows_reordered
 from aegis.logs import Source
-from soak_cases import few
+from case_choice import few
 
 
 def blocks(hashes: np.ndarray, most: int = MOST_BLOCKS, seed: int = 0) -> dict[str, Any]:

@@ -338,7 +338,7 @@ def mixed(problem: Problem, seed: int, size: int = 300) -> Source:
     return source({"id": np.arange(size), "x": rng.normal(size=size), "a": a, "r": reward, **columns}, problem)
 
 
-@pytest.mark.parametrize(("runs", "most"), [(16, 2), pytest.param(40, 5, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("runs", "most"), [(16, 2), pytest.param(40, 5, marks=pytest.mark.ci)])
 def test_e_a_pilot_in_the_log_makes_no_candidate_better_than_the_legacy(runs: int, most: int) -> None:
     """The candidate earns .6: more than the average of the log (.51), less than the legacy (.65)."""
     stated = logged_by_two("incumbent: {columns: [m0, m1, m2]}")

@@ -85,6 +85,7 @@ def test_the_best_combination_after_27_looks_is_no_certificate(tmp_path: Path) -
     assert with_ledger.exit_code == 4 and with_ledger.findings[0]["code"] == "chosen-after-results"
 
 
+@pytest.mark.ci
 def test_27_registered_requests_share_the_risk(tmp_path: Path) -> None:
     found = all_registered(LUCKY, tmp_path)
     assert {round(certificate.settings["delta"] * LOOKS, 12) for certificate in found} == {0.05}

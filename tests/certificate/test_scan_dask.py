@@ -35,7 +35,7 @@ def deadly(level: Level, rows: Rows) -> Floats:
     return better(level, rows)
 
 
-@pytest.mark.soak
+@pytest.mark.ci
 def test_two_workers_give_the_same_bits_also_if_one_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     marker = tmp_path / "marker"
@@ -57,6 +57,7 @@ def engine() -> Iterator[str]:
         yield f"dask://{cluster.scheduler_address.removeprefix('tcp://')}"
 
 
+@pytest.mark.ci
 def test_an_audit_on_a_cluster(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     paths = written(tmp_path, make_table(400))

@@ -101,6 +101,7 @@ def test_columns_and_learned_policies(tmp_path: Path) -> None:
         assert numbers(in_pieces(paths, problem, candidate)) == numbers(in_one_pass(paths, problem, candidate))
 
 
+@pytest.mark.ci
 def test_two_processes_give_the_same_bits(tmp_path: Path) -> None:
     problem, paths = problem_of(), written(tmp_path, make_table(EPISODES))
     candidate = Candidate(better_policy(problem), "better")

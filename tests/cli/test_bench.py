@@ -183,7 +183,7 @@ def test_interrupted_it_keeps_what_was_done(
     assert [len(ResultStore(store).read(unit)) for unit in plan.units] == [2, 0]
 
 
-@pytest.mark.soak
+@pytest.mark.ci
 def test_stopped_on_several_processes_it_keeps_what_was_done(tmp_path: Path) -> None:
     path, store = tmp_path / "mine.yaml", tmp_path / "store"
     path.write_text(BENCH, encoding="utf-8")

@@ -64,6 +64,7 @@ def test_a_finished_demo_is_run_again_and_anything_else_stays(
     assert found["counter_example"] == {"legacy_value": 1.0} and found["verdict"] == "certified"
 
 
+@pytest.mark.ci
 def test_our_gate_keeps_the_legacy_where_the_agent_is_worse() -> None:
     result = run_counter_example(1, console(quiet=True))
     assert result["challenger_hands_over_after"] is None

@@ -20,7 +20,7 @@ from typed import run as aegis
 from aegis.cli import Terminated
 from aegis.cli.commands.handover import count_kept_episodes
 from aegis.handover import run_folder
-from soak_cases import few
+from case_choice import few
 
 QUICK: tuple[object, ...] = (
     *("handover", "--set", "f_a=2.0", "--set", "inner_steps=3", "--host", "greedy", "--caps", "2"),
@@ -81,7 +81,7 @@ def test_stopped_between_blocks_it_goes_on_and_ends_with_the_same_bytes(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals as on POSIX systems")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.ci)])
 def test_killed_it_goes_on_and_ends_with_the_same_bytes(
     number: int, code: int, whole: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

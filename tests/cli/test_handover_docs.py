@@ -41,6 +41,7 @@ def shape(text: str) -> list[str]:
     return [re.sub(r"[ ━─]+", " ", line) for line in found]
 
 
+@pytest.mark.ci
 def test_the_worked_run_prints_what_the_page_shows(worked: tuple[Path, str]) -> None:
     folder, out = worked
     assert shape(out) == shape(SHOWN), "run the command of docs/handover.md again, and paste what it prints"

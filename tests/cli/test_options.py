@@ -38,7 +38,7 @@ def asked(capsys: pytest.CaptureFixture[str], place: Path, command: str, *more: 
     return found["levels"] if command == "certify" else (found["verdict"], [item["code"] for item in found["findings"]])
 
 
-@pytest.mark.soak
+@pytest.mark.ci
 @pytest.mark.parametrize("command", ["certify", "audit"])
 def test_in_pieces_on_all_cores_the_same_is_found(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str

@@ -91,6 +91,7 @@ def test_the_table_of_a_pilot(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert "over the incumbent, without exploration" in out
 
 
+@pytest.mark.ci
 def test_a_legacy_without_exploration(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = [place / "certain" / "log.parquet", "--problem", place / "certain" / "problem.yaml", "--level", "inner", *QUICK]
     code, out, _ = run("plan", *given, capsys=capsys)

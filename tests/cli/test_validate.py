@@ -220,7 +220,7 @@ def test_engine_and_workers_are_those_of_the_command(capsys: pytest.CaptureFixtu
     assert code == 2 and "an engine is local, dask or dask://host:port" in err
 
 
-@pytest.mark.soak
+@pytest.mark.ci
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::UserWarning")
 def test_a_dask_cluster_gives_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'aegis-handover[distributed]'")

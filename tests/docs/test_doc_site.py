@@ -63,6 +63,7 @@ def test_what_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
     assert all(word in done.stderr for word in ("#nowhere", "nothing.md", "lost.md"))
 
 
+@pytest.mark.ci
 def test_the_site_is_built_and_fetches_nothing(tmp_path: Path) -> None:
     done = build(ROOT, tmp_path / "site")
     assert done.returncode == 0, done.stderr

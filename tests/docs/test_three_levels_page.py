@@ -6,12 +6,14 @@ import re
 from pathlib import Path
 
 import page_steps
+import pytest
 
 from aegis.worlds import make_world
 
 PAGE = page_steps.page("three-levels.md")
 
 
+@pytest.mark.ci
 def test_the_commands_print_what_the_page_shows(tmp_path: Path) -> None:
     reader = page_steps.follow("three-levels.md", tmp_path)
     assert any("batch + recipe + dose" in text for _, text in reader.printed)

@@ -53,14 +53,14 @@ def life(seed: int, better: float) -> tuple[set[tuple[str, str]], int]:
     return flips, state.freeze
 
 
-@pytest.mark.parametrize("runs", [60, pytest.param(300, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("runs", [60, pytest.param(300, marks=pytest.mark.ci)])
 def test_at_an_exact_null_flips_are_no_more_frequent_than_delta(runs: int):
     wrong = sum(bool(life(seed, 0.0)[0]) for seed in range(runs))
     assert stats.binomtest(wrong, runs, DELTA, alternative="greater").pvalue > 0.05
     assert wrong > 0.2 * DELTA * runs  # the null is a hard one: a gate that spends more than it has would be seen
 
 
-@pytest.mark.parametrize("runs", [45, pytest.param(150, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("runs", [45, pytest.param(150, marks=pytest.mark.ci)])
 def test_beside_a_true_gain_wrong_flips_stay_as_rare_and_the_right_one_is_found(runs: int):
     found = [life(1000 + seed, 0.2) for seed in range(runs)]
     wrong = sum(bool(flips - {("dose", "handover")}) for flips, _ in found)

@@ -26,7 +26,7 @@ def test_one_level() -> None:
 
 @pytest.mark.parametrize(
     ("world", "legacy", "episodes"),
-    [("additive", "uniform", 260), pytest.param("plant", "natural:epsilon=0.3", 600, marks=pytest.mark.soak)],
+    [("additive", "uniform", 260), pytest.param("plant", "natural:epsilon=0.3", 600, marks=pytest.mark.ci)],
 )
 def test_every_level_of_a_world_is_handed_over(world: str, legacy: str, episodes: int) -> None:
     plant = make_world(world)

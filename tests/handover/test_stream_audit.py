@@ -261,6 +261,7 @@ def test_the_answer_depends_on_the_episodes_and_not_on_the_blocks_they_come_in()
     assert whole.events == pieces.events and stops(whole)
 
 
+@pytest.mark.ci
 def test_a_run_with_pauses_is_replayed_restored_and_told_from_an_edited_one(tmp_path: Path) -> None:
     plant = Visits(later=0.3)
     first = gate(plant, seed=2)

@@ -55,6 +55,7 @@ def certificate(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
+@pytest.mark.ci
 def test_a_certificate_from_the_store_is_that_of_the_file(
     log: str, place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +121,7 @@ def test_commands_say_of_the_store_what_they_say_of_the_file(
     assert said[0][1] and all(one == said[0] for one in said)
 
 
+@pytest.mark.ci
 def test_secrets_are_in_nothing_that_is_printed_or_written(
     log: str, store: Store, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

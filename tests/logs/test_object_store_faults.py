@@ -32,6 +32,7 @@ def refused(given: str, said: str) -> None:
         assert message.startswith("s3://bucket/log.") and KEY not in message and SECRET not in message
 
 
+@pytest.mark.ci
 def test_a_store_where_nobody_listens(environment: pytest.MonkeyPatch) -> None:
     with nobody() as endpoint:
         refused(address(endpoint), "the store cannot be reached, .*check the network and the endpoint .*and try again")

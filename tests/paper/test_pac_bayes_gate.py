@@ -40,7 +40,7 @@ from aegis.policies import path_full, policy_digest
 from aegis.problem import Scope
 from aegis.rng import stream
 from aegis.worlds import true_value
-from soak_cases import few
+from case_choice import few
 
 
 def pac_bayes(world, seed=1, legacy="uniform", **settings):

@@ -128,6 +128,7 @@ def test_a_plant_with_carry_over_pauses_the_gate_and_an_operator_resumes_it(tmp_
     assert "since the gate was resumed by ann" in words and "at most 0.05, if what the audit found (siblings-interfere)" in words
 
 
+@pytest.mark.ci
 def test_a_clean_plant_changes_hands_and_what_is_done_again_does_not(tmp_path: Path) -> None:
     clean = serve(tmp_path / "clean.db")
     clean.run_until(lambda gate: gate.deployed, 180)
@@ -177,6 +178,7 @@ def test_a_doubt_that_has_passed_is_shown_no_more(tmp_path: Path) -> None:
     assert plant.reading.gate()["audit"]["put_off"] is None and plant.kinds[-1] == "doubt passed"
 
 
+@pytest.mark.ci
 def test_a_gate_that_was_stopped_and_started_again_decides_as_one_that_was_not(tmp_path: Path) -> None:
     whole = serve(tmp_path / "whole.db", later=0.3)
     whole.run(100)
@@ -191,6 +193,7 @@ def test_a_gate_that_was_stopped_and_started_again_decides_as_one_that_was_not(t
     assert replay_events(events) == first.live.state.opened == whole.live.state.opened
 
 
+@pytest.mark.ci
 def test_what_is_approved_is_audited_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant = serve(tmp_path / "gate.db", mode="approve")
     plant.run_until(lambda gate: gate.waiting, 120)

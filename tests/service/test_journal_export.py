@@ -35,6 +35,7 @@ def source_of(out):
     return Source([out / "log.parquet"], load_problem(out / "problem.yaml"))
 
 
+@pytest.mark.ci
 def test_the_log_holds_every_counted_episode_in_order(exported):
     plant, out, found = exported
     table = pq.read_table(out / "log.parquet")

@@ -315,7 +315,7 @@ def host_here(live: LiveGate, host: Host) -> EpisodeCounter:
     return EpisodeCounter(live, Here(Trainer(live.problem, host, live.seed)))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("form", [pytest.param("rule", marks=pytest.mark.soak), "base"])
+@pytest.mark.parametrize("form", [pytest.param("rule", marks=pytest.mark.ci), "base"])
 def test_the_incumbent_itself_is_never_certified(file_database: Database, form: str) -> None:
     plant = small_plant("sign:epsilon=0.3", **EXPLORES)
     problem = plant.problem if form == "rule" else base_form(plant.problem)
@@ -352,7 +352,7 @@ class Recorded:
         return self._whole.take_episodes(np.arange(first, first + count))
 
 
-@pytest.mark.parametrize("form", ["rule", pytest.param("base", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("form", ["rule", pytest.param("base", marks=pytest.mark.ci)])
 def test_live_and_batch_gate_have_the_same_numbers(file_database: Database, form: str) -> None:
     plant = small_plant("sign:epsilon=0.3")
     problem = plant.problem if form == "rule" else base_form(plant.problem)

@@ -9,6 +9,7 @@ from load_service import load
 from served_gate import Helper
 
 
+@pytest.mark.ci
 def test_killed_under_load(helper: Helper, tmp_path: Path) -> None:
     found = load(helper, str(tmp_path / "gate.sqlite"), tmp_path, 3, 11)
     assert found["writers"] == 4

@@ -39,7 +39,7 @@ def counted(counting: EpisodeCounter) -> None:
             continue
 
 
-@pytest.mark.soak
+@pytest.mark.ci
 def test_a_worker_that_is_killed_is_started_again_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, states, real = small_plant(), [], LiveGate.step
 

@@ -32,7 +32,7 @@ from aegis.problem import Array, Batch, Level, Problem, Rows
 from aegis.rng import stream
 from aegis.validation import excess_p_value
 from aegis.worlds import make_world
-from soak_cases import few
+from case_choice import few
 
 BARELY = 1e-3  # a p-value below this in a handful of pinned runs is no accident
 INNER_AND_BOTH = (("inner",), ("meta", "inner"))

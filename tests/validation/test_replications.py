@@ -57,6 +57,7 @@ def test_an_interruption_keeps_what_is_done(tmp_path: Path) -> None:
     assert run_tasks({"one": Drawing()}, 5, tmp_path) == run_tasks({"one": Drawing()}, 5)
 
 
+@pytest.mark.ci
 def test_processes_give_the_same(tmp_path: Path) -> None:
     both = {"one": Drawing("a"), "two": Drawing("b")}
     assert run_tasks(both, 3, tmp_path, engine=Local(2)) == run_tasks(both, 3)

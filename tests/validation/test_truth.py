@@ -21,7 +21,7 @@ from aegis.validation import (
 )
 from aegis.validation.truth import expected_episode_means, short_world
 from aegis.worlds import WORLDS, World, make_world, true_value
-from soak_cases import few
+from case_choice import few
 
 
 class ByAction:

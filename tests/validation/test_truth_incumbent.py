@@ -51,12 +51,12 @@ def known(spec: str, others: bool = False) -> tuple[Oracle, Problem]:
 @pytest.mark.parametrize(
     ("spec", "scope", "others"),
     [
-        pytest.param(CONSTANT, ("inner",), False, marks=pytest.mark.soak),
+        pytest.param(CONSTANT, ("inner",), False, marks=pytest.mark.ci),
         (CONSTANT, ("inner",), True),
-        pytest.param(CONSTANT, ("meta",), True, marks=pytest.mark.soak),
+        pytest.param(CONSTANT, ("meta",), True, marks=pytest.mark.ci),
         (CONSTANT, ("meta", "inner"), False),
         ("natural:epsilon=0.3", ("inner",), True),
-        pytest.param("natural:epsilon=0.3", ("meta",), False, marks=pytest.mark.soak),
+        pytest.param("natural:epsilon=0.3", ("meta",), False, marks=pytest.mark.ci),
     ],
 )
 def test_simulated_gains_over_the_incumbent_agree_with_integration(spec: str, scope: tuple[str, ...], others: bool) -> None:

@@ -20,7 +20,7 @@ NATURAL = WORLD.legacy("natural")
 # From the inside out; a level alone above others that are not controlled is tested on the worlds of two levels too.
 SCOPES = [("dose",), ("recipe", "dose"), WORLD.problem.names]
 EVERY = [scope for size in range(4) for scope in itertools.combinations(WORLD.problem.names, size)]
-OTHERS = [pytest.param(scope, marks=pytest.mark.soak) for scope in EVERY if scope not in SCOPES]
+OTHERS = [pytest.param(scope, marks=pytest.mark.ci) for scope in EVERY if scope not in SCOPES]
 
 
 @functools.cache
@@ -48,7 +48,7 @@ def test_more_control_is_worth_more() -> None:
     check_wider_scopes(SCOPES)
 
 
-@pytest.mark.soak
+@pytest.mark.ci
 def test_more_control_is_worth_more_at_every_level() -> None:
     check_wider_scopes(EVERY)
 

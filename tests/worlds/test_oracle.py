@@ -37,9 +37,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     ("row", "controlled", "natural", "variance", "uniform"),
     [
         ("base", 122.4, 103.9, 108.8, 115.0),
-        pytest.param("T", 122.4, 122.1, 121.1, 115.0, marks=pytest.mark.soak),
+        pytest.param("T", 122.4, 122.1, 121.1, 115.0, marks=pytest.mark.ci),
         ("N_Q", 206.7, 197.1, 199.6, 202.9),
-        pytest.param("U", 127.3, 106.5, 111.4, 117.6, marks=pytest.mark.soak),
+        pytest.param("U", 127.3, 106.5, 111.4, 117.6, marks=pytest.mark.ci),
         ("q", 79.9, 78.9, 78.0, 76.7),
     ],
 )

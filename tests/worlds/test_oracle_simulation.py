@@ -17,7 +17,7 @@ EPISODES = {"unified": 400, "additive": 400, "linear": 600, "clinic": 400}
 SMALLER: dict[str, dict[str, int]] = {name: {"outer_points": 3, "inner_points": 5} for name in ("unified", "additive")}
 # Integrating over the patients of the clinic takes long: two scopes of it are soak tests.
 SCOPES = [
-    pytest.param(name, scope, marks=[pytest.mark.soak] if name == "clinic" and "plan" not in scope else [])
+    pytest.param(name, scope, marks=[pytest.mark.ci] if name == "clinic" and "plan" not in scope else [])
     for name in EPISODES
     for size in (0, 1, 2)
     for scope in itertools.combinations(make_world(name).problem.names, size)
@@ -49,7 +49,7 @@ def test_the_oracle_earns_what_it_says(name: str, scope: tuple[str, ...]) -> Non
     ("name", "legacy"),
     [
         # Integrating over patients takes long, and every rule of the clinic goes the same way.
-        pytest.param(name, legacy, marks=[pytest.mark.soak] if name == "clinic" and legacy != "softmax" else [])
+        pytest.param(name, legacy, marks=[pytest.mark.ci] if name == "clinic" and legacy != "softmax" else [])
         for name in EPISODES
         for legacy in make_world(name).offers()
         if legacy != "natural"

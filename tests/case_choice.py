@@ -1,4 +1,4 @@
-"""Cases of a test of which a few run in `make test`; the others are soak tests, which CI runs."""
+"""Cases of a test of which a few run in `make test`; CI runs the others, too."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 
 def few(cases: Iterable[Any], kept: Iterable[Any]) -> list[Any]:
-    """Return all cases, those that are not `kept` marked as soak tests; every kept one must be a case."""
+    """Return all cases, those that are not `kept` marked for CI; every kept one must be a case."""
     cases, kept = list(cases), list(kept)
     assert all(case in cases for case in kept)
-    marked = [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.soak) for case in cases]
+    marked = [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.ci) for case in cases]
     return [case if case in kept else mark for case, mark in zip(cases, marked, strict=True)]
