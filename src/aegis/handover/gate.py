@@ -1,7 +1,7 @@
-"""The gate as a pure transition: `step(state, given) -> (state, events)` (docs/theory.md, The gate).
+"""The gate as a pure transition: `step(state, received) -> (state, events)` (docs/theory.md, The gate).
 
 The input is one closed episode with its evidence, challengers to be frozen, an operator's action, or a reason to pause. An
-input that cannot be true raises and changes nothing.
+input that cannot be true raises and changes nothing. When challengers are frozen is decided in `schedule`.
 """
 
 from __future__ import annotations
