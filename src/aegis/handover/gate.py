@@ -206,7 +206,7 @@ def _count_unit(state: GateState, unit: UnitCounted, started: int, audited: Audi
 
 
 def _instead(state: GateState, instead: Interruption, episode: int) -> list[Event]:
-    """Return what comes in the place of a decision: a pause, or that it is put off, which is said once for each reason."""
+    """Return the event that replaces a decision: a pause, or a postponement, reported once for each reason."""
     before = state.put_off
     again = isinstance(instead, Postponed) and before is not None and before.code == instead.code
     return [] if again else [replace(instead, episode=episode)]
