@@ -1,4 +1,4 @@
-"""The pages about the Python names, docs/reference/api.md and docs/reference/api/ROOM.md, written from the public namespace."""
+"""The pages about the Python names, docs/reference/api.md and docs/reference/api/PACKAGE.md, from the public namespace."""
 
 from __future__ import annotations
 
@@ -23,98 +23,97 @@ HOME = {name: package for package, names in aegis._PACKAGES.items() for name in 
 WIDE = 110
 START = """# Python
 
-Written by `make docs` from the docstrings. Names in the first table are imported from `aegis` itself; each room has more,
-imported from `aegis.ROOM`, on a page of its own. What is not listed here is not public and may change.
+Written by `make docs` from the docstrings. Names in the first table are imported from `aegis` itself; each package has more,
+imported from `aegis.PACKAGE`, on a page of its own. What is not listed here is not public and may change.
 """
 
 
 def api_pages() -> dict[str, str]:
-    """Return the pages by their place under docs/: the overview, and one for each room with public names."""
+    """Return the pages by their place under docs/: the overview, and one for each package with public names."""
     register_gates()  # so that the table of gates is whole
-    rooms = {room: names for room in room_names() if (names := public(room))}
+    packages = {package: names for package in package_names() if (names := public(package))}
     lines = [START, "| name | what it is |", "|---|---|"]
     for name in sorted(set(aegis.__all__) - {"__version__"}, key=lambda name: (name.lower(), name)):
-        room = HOME[name]
-        lines.append(
-            f"| [`aegis.{name}`](api/{room}.md#{name.lower()}) | {_cell(_first(told(name, getattr(aegis, name), room)))} |"
-        )
-    lines += ["", "## Rooms", "", "| room | what lives there | names |", "|---|---|---|"]
+        package = HOME[name]
+        words = _cell(_first(description_of(name, getattr(aegis, name), package)))
+        lines.append(f"| [`aegis.{name}`](api/{package}.md#{name.lower()}) | {words} |")
+    lines += ["", "## Packages", "", "| package | what it holds | names |", "|---|---|---|"]
     pages = {}
-    for room, names in rooms.items():
-        module = importlib.import_module(f"aegis.{room}")
-        lines.append(f"| [`aegis.{room}`](api/{room}.md) | {_cell(_first(_doc(module)))} | {len(names)} |")
-        pages[f"reference/api/{room}.md"] = room_page(room, module, names)
+    for package, names in packages.items():
+        module = importlib.import_module(f"aegis.{package}")
+        lines.append(f"| [`aegis.{package}`](api/{package}.md) | {_cell(_first(_doc(module)))} | {len(names)} |")
+        pages[f"reference/api/{package}.md"] = package_page(package, module, names)
     return {"reference/api.md": "\n".join(lines) + "\n", **pages}
 
 
-def room_names() -> list[str]:
-    """Return the rooms of the package, in alphabetical order."""
+def package_names() -> list[str]:
+    """Return the packages of the package, in alphabetical order."""
     return sorted(item.name for item in pkgutil.iter_modules(aegis.__path__) if item.name not in HIDDEN)
 
 
-def public(room: str) -> dict[str, Any]:
-    """Return the public names of a room with what they stand for: those it lists, and those that `aegis` takes from it."""
-    module = importlib.import_module(f"aegis.{room}")
+def public(package: str) -> dict[str, Any]:
+    """Return the public names of a package with what they stand for: those it lists, and those that `aegis` takes from it."""
+    module = importlib.import_module(f"aegis.{package}")
     names = set(getattr(module, "__all__", ()))
-    if room in LEAVES:
+    if package in LEAVES:
         names |= {name for name, item in vars(module).items() if _written_in(item, module) and not name.startswith("_")}
     found = {name: getattr(module, name) for name in names}
-    found |= {name: getattr(aegis, name) for name, home in HOME.items() if home == room}
+    found |= {name: getattr(aegis, name) for name, home in HOME.items() if home == package}
     return dict(sorted(found.items(), key=lambda pair: (pair[0].lower(), pair[0])))
 
 
-def room_page(room: str, module: ModuleType, names: Mapping[str, Any]) -> str:
-    """Return the page of one room."""
-    lines = [f"# aegis.{room}", "", _doc(module)]
+def package_page(package: str, module: ModuleType, names: Mapping[str, Any]) -> str:
+    """Return the page of one package."""
+    lines = [f"# aegis.{package}", "", _doc(module)]
     for name, item in names.items():
-        lines += ["", f"## {name}", "", *entry(name, item, room)]
+        lines += ["", f"## {name}", "", *entry(name, item, package)]
     return "\n".join(lines) + "\n"
 
 
-def entry(name: str, item: Any, room: str) -> list[str]:
+def entry(name: str, item: Any, package: str) -> list[str]:
     """Return the lines about one name: how it is called, what its docstring says, and the methods of a class."""
     lines = []
     if name in HOME and getattr(aegis, name) is item:
-        here = hasattr(importlib.import_module(f"aegis.{room}"), name)
+        here = hasattr(importlib.import_module(f"aegis.{package}"), name)
         lines = [f"{'Also' if here else 'Only'} as `aegis.{name}`.", ""]
     if _called(item) and (shown := signature(name, item)):
         lines += ["```py", shown, "```", ""]
-    lines.append(told(name, item, room))
+    lines.append(description_of(name, item, package))
     if inspect.isclass(item):
         lines += methods(item)
     return lines
 
 
-def told(name: str, item: Any, room: str) -> str:
-    """Return what is said about a name: its docstring, else the comment at its definition, else what it holds."""
+def description_of(name: str, item: Any, package: str) -> str:
+    """Return what is known about a name: its docstring, else the comment at its definition, else what it holds."""
     if inspect.isclass(item) or isinstance(item, FunctionType):
         return _doc(item)
-    said = comment(name, room)
+    comment_text = comment(name, package)
     if isinstance(item, Mapping):
         keys = ", ".join(f"`{key}`" for key in item)
-        return f"{said or 'A table by name.'} Entries: {keys}."
+        return f"{comment_text or 'A table by name.'} Entries: {keys}."
     value = _shown(item)
-    return f"{said} Value: `{value}`" if said and value != "..." else said
+    return f"{comment_text} Value: `{value}`" if comment_text and value != "..." else comment_text
 
 
-def comment(name: str, room: str) -> str:
-    """Return the comment beside or above the line of a room that gives a constant its value, or an empty text."""
-    said = _comments(room).get(name, "")
-    return f"{said[0].upper()}{said[1:].removesuffix('.')}." if said else ""
+def comment(name: str, package: str) -> str:
+    """Return the comment beside or above the line of a package that gives a constant its value, or an empty text."""
+    comment_text = _comments(package).get(name, "")
+    return f"{comment_text[0].upper()}{comment_text[1:].removesuffix('.')}." if comment_text else ""
 
 
 @functools.cache
-def _comments(room: str) -> dict[str, str]:
-    """Return the comments at the constants of a room, by name."""
+def _comments(package: str) -> dict[str, str]:
+    """Return the comments at the constants of a package, by name."""
     found: dict[str, str] = {}
-    for path in sorted(SOURCE.glob(f"{room}.py")) + sorted((SOURCE / room).rglob("*.py")):
+    for path in sorted(SOURCE.glob(f"{package}.py")) + sorted((SOURCE / package).rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         for node in ast.parse(text).body:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
             for target in [inner for item in targets for inner in (item.elts if isinstance(item, ast.Tuple) else [item])]:
                 if isinstance(target, ast.Name) and not target.id.startswith("_"):
-                    said = _comment_at(text.splitlines(), node.lineno - 1, (node.end_lineno or node.lineno) - 1)
-                    found[target.id] = found.get(target.id) or said
+                    comment_text = _comment_at(text.splitlines(), node.lineno - 1, (node.end_lineno or node.lineno) - 1)
+                    found[target.id] = found.get(target.id) or comment_text
     return found
 
 

@@ -23,14 +23,14 @@ WORLDS = [
     ("additive", "uniform", 600, 100, 0.9, 5.725),
     pytest.param("additive", "natural", 600, 100, 0.9, 5.725, marks=pytest.mark.ci),
     pytest.param("unified", "uniform", 600, 100, 0.9, 6.120, marks=pytest.mark.ci),
-    ("unified", "natural", 600, 100, 0.9, 6.120),
+    pytest.param("unified", "natural", 600, 100, 0.9, 6.120, marks=pytest.mark.ci),
     pytest.param("linear", "uniform", 600, 100, 0.0, 1.0, marks=pytest.mark.ci),
     ("linear", "natural", 600, 100, 0.0, 1.0),
     ("plant", "uniform", 300, 40, 0.85, 5.676),
     pytest.param("plant", "uniform", 600, 40, 0.85, 5.676, marks=pytest.mark.ci),
     pytest.param("plant", "natural", 600, 40, 0.85, 5.676, marks=pytest.mark.ci),
     pytest.param("clinic", "uniform", 800, 100, 0.8, 0.742, marks=pytest.mark.ci),
-    ("clinic", "natural", 800, 100, 0.8, 0.742),
+    pytest.param("clinic", "natural", 800, 100, 0.8, 0.742, marks=pytest.mark.ci),
 ]
 
 

@@ -233,5 +233,5 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
 def test_results_by_scope(stored: Path) -> None:
     certificate = made("columns")
     assert certificate.level("dose").scope == ("dose",)
-    with pytest.raises(InputError, match="does not speak of the scope recipe; its scopes: dose"):
+    with pytest.raises(InputError, match="does not cover the scope recipe; it covers: dose"):
         certificate.level("recipe")

@@ -21,7 +21,11 @@ from aegis.policies import Function
 from aegis.problem import Level, Rows
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'aegis-handover[distributed]'")
-pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.ci,
+]
 MARKER = "AEGIS_TEST_KILLED"
 
 

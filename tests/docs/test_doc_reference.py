@@ -14,7 +14,7 @@ import aegis
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "tools"))
 
-from doc_api import public, room_names, told  # noqa: E402
+from doc_api import description_of, package_names, public  # noqa: E402
 from doc_cli import help_of  # noqa: E402
 from doc_write import pages  # noqa: E402
 
@@ -39,10 +39,10 @@ def test_every_command_is_documented(path: str) -> None:
             assert option.help, f"{path} {option.opts[0]} has no help"
 
 
-@pytest.mark.parametrize("room", [room for room in room_names() if public(room)])
-def test_every_public_name_is_documented(room: str) -> None:
-    silent = [name for name, item in public(room).items() if not told(name, item, room)]
-    assert not silent, f"aegis.{room}: no docstring, and no comment where they are defined: {', '.join(silent)}"
+@pytest.mark.parametrize("package", [package for package in package_names() if public(package)])
+def test_every_public_name_is_documented(package: str) -> None:
+    silent = [name for name, item in public(package).items() if not description_of(name, item, package)]
+    assert not silent, f"aegis.{package}: no docstring, and no comment where they are defined: {', '.join(silent)}"
 
 
 def test_every_name_of_the_package_is_on_a_page() -> None:

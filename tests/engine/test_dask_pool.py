@@ -53,6 +53,7 @@ def test_the_same_results_in_order(cluster: str) -> None:
         assert list(map_in_order(engine, slow_square, range(12))) == expected
 
 
+@pytest.mark.ci
 def test_parts_of_a_worker_that_dies_are_done_again(tmp_path: Path) -> None:
     parts = [(str(tmp_path / "died"), number) for number in range(8)]
     assert list(map_in_order(parse_engine("dask", 2), killing, parts)) == list(range(1, 9))

@@ -139,12 +139,12 @@ def test_freezes_that_are_not_due():
         ((with_parts(gain(), bets=(math.inf, *gain().parts[0].bets[1:])),), "bets above 0"),
         ((with_parts(gain(), bets=(), log_weights=(), sums=()),), "bets above 0"),
         ((with_parts(gain(), sums=(0,)),), "one weight each"),
-        ((replace(gain(), low=-0.6),), "cannot speak of means in"),
-        ((replace(gain(), low=0.5),), "cannot speak of means in"),
+        ((replace(gain(), low=-0.6),), "cannot cover means in"),
+        ((replace(gain(), low=0.5),), "cannot cover means in"),
         ((replace(gain(), margin=math.nan),), "finite 'margin', found nan"),
         ((replace(gain(), margin=-math.inf),), "finite 'margin', found -inf"),
         ((replace(gain(), high=math.inf),), "finite 'high', found inf"),
-        ((with_parts(gain(), offset=math.nan),), "cannot speak of means in"),
+        ((with_parts(gain(), offset=math.nan),), "cannot cover means in"),
     ],
 )
 def test_challengers_whose_tests_are_not_tests(claims: tuple[ClaimState, ...], match: str):

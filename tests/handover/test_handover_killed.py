@@ -14,7 +14,8 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="victims run in forks, which this system does not have")
-@pytest.mark.parametrize("points", [3, pytest.param(20, marks=pytest.mark.ci)])
+@pytest.mark.ci
+@pytest.mark.parametrize("points", [20])
 def test_killed_at_random_points_and_resumed_a_handover_equals_an_uninterrupted_one(tmp_path: Path, points: int) -> None:
     done = subprocess.run(
         [sys.executable, str(HERE / "killed_handovers.py"), str(tmp_path), str(points)],

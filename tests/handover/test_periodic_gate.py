@@ -32,5 +32,5 @@ def test_a_gate_that_looks_from_time_to_time_names_the_line_too(tmp_path: Path) 
         run_in_folder(tmp_path, looking(), 30)
     invented = {"kind": "restarted", "episode": 30, "since": 31, "why": "so"}
     path.write_text("\n".join([*lines, json.dumps(invented)]) + "\n")
-    with pytest.raises(PolicyError, match=r"line 32 .*'restarted' does not come about"):
+    with pytest.raises(PolicyError, match=r"line 32 .*replaying the run does not produce 'restarted'"):
         run_in_folder(tmp_path, looking(), 30)

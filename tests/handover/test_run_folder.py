@@ -127,11 +127,11 @@ def test_words_that_are_refused_change_nothing(words: list[OperatorAction], kept
 
 
 def test_nobody_speaks_of_a_run_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is none in"):
+    with pytest.raises(InputError, match="operator actions need a stored run"):
         run_in_folder(tmp_path / "new", start(), 20, actions=[said("pause")])
     assert not (tmp_path / "new").exists()
     gate = make_gate("published", WORLD, WORLD.legacy("uniform"), HOSTS["greedy"](), None, 1)
-    with pytest.raises(SettingError, match="takes no word"):
+    with pytest.raises(SettingError, match="accepts no operator actions"):
         run_in_folder(tmp_path / "new", gate, 20, actions=[said("pause")])  # type: ignore[arg-type]
 
 

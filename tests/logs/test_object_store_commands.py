@@ -14,6 +14,8 @@ from stores import KEY, SECRET, Store
 from aegis.cli import main
 from aegis.cli.options import LogPath
 
+pytestmark = pytest.mark.ci
+
 SMALL = ("--episodes", 120, "--set", "inner_steps=4", "--seed", 3)
 FREE = ("created", "looks", "seal")  # what differs from one look to the next, and the digest of it all
 

@@ -14,6 +14,8 @@ from aegis.errors import LogError
 from aegis.logs import Source, log_digest, object_store
 from aegis.logs.object_store import parse_address, store_error
 
+pytestmark = pytest.mark.ci
+
 FLAT = PROBLEMS["flat"]
 DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
 

@@ -49,6 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.ci
 def test_the_simulated_plant_is_counted(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with contextlib.chdir(place):
         assert typed("store verify --store trial.sqlite --json") == 0

@@ -113,6 +113,7 @@ def test_nothing_is_handed_over_or_certified_without_a_gain_over_the_incumbent(
 
 
 @pytest.mark.parametrize("name", ["null, sign", "null, constant"])
+@pytest.mark.ci
 def test_bounds_stay_below_the_truth_on_long_logs(name: str) -> None:
     """Where bounds come close to the truth, weights that are a fifth too large show at once."""
     study = replace(studies()[name], episodes=1500, scopes=(("inner",),), methods=("auto", "plain"))

@@ -190,6 +190,7 @@ def test_a_validation_says_over_whom_gains_are_and_certifies_logs_so(comparator:
 
 
 @pytest.mark.parametrize("name", [name for name in studies() if name.startswith("incumbent: ")])
+@pytest.mark.ci
 def test_studies_over_the_incumbent_are_what_their_names_say(name: str) -> None:
     study = studies()[name]
     legacy = study.world.legacy(study.legacy)

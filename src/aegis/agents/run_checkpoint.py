@@ -143,7 +143,7 @@ def load_checkpoint(place: Path, prior: Belief) -> RunResult:
         ) from error
     if done < 1 or state.means.shape != (done,) or state.sums.shape != (done,):
         raise InputError(
-            f"{path} is damaged: it speaks of {done} episodes and has the rewards of {state.means.size}; "
+            f"{path} is damaged: it records {done} episodes but holds rewards for {state.means.size}; "
             "remove the folder to start again"
         )
     return state

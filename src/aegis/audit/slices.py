@@ -275,7 +275,8 @@ def sum_rows(values: Array, codes: AnyArray, count: int) -> Array:
     """Return the sums `[count, A]` of values `[n, A]` over the rows of each code."""
     columns = values.shape[1]
     cells = codes.astype(np.int64)[:, None] * columns + np.arange(columns)
-    return np.bincount(cells.ravel(), weights=values.ravel(), minlength=count * columns).reshape(count, columns)
+    sums = np.bincount(cells.ravel(), weights=values.ravel(), minlength=count * columns)
+    return sums.reshape(count, columns).astype(np.float64, copy=False)
 
 
 def count_actions(action: AnyArray, codes: AnyArray, actions: int, count: int, weights: Array | None = None) -> Array:

@@ -189,7 +189,7 @@ class Certificate:
             if set(result.scope) == set(scope):
                 return result
         known = "; ".join(" + ".join(result.scope) for result in self.levels) or "none"
-        raise InputError(f"the certificate does not speak of the scope {' + '.join(scope)}; its scopes: {known}")
+        raise InputError(f"the certificate does not cover the scope {' + '.join(scope)}; it covers: {known}")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, sealed with a digest of itself; what is not a finite number becomes null.

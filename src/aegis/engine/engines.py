@@ -67,7 +67,7 @@ Result = TypeVar("Result")
 
 
 class WorkerPool(Generic[Part, Result]):
-    """Does the parts of a job, here in this process. Use it in `with`: what is not done at the end of the block is given up."""
+    """Runs the parts of a job in this process. Use it in `with`: parts unfinished at the end of the block are cancelled."""
 
     def __init__(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> None:
         self._fn, self._parts = fn, enumerate(parts)

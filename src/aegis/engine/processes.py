@@ -28,7 +28,7 @@ MALLOC_SETTINGS = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_
 
 
 class FuturePool(WorkerPool[Part, Result], ABC):
-    """Does the parts on workers that answer with futures: the outcomes."""
+    """Runs the parts of a job on workers that return futures."""
 
     def __init__(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> None:
         super().__init__(fn, parts)

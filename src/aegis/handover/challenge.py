@@ -233,7 +233,7 @@ def check_claim(claim: ClaimState) -> None:
             )
         if not (claim.low < claim.high and math.isfinite(part.offset) and bets.max() * (claim.low + part.offset) > -1.0):
             raise SettingError(
-                f"the test of '{claim.what}' cannot speak of means in [{claim.low}, {claim.high}] with bets up to {bets.max()}"
+                f"the test of '{claim.what}' cannot cover means in [{claim.low}, {claim.high}] with bets up to {bets.max()}"
             )
 
 

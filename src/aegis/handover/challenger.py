@@ -149,7 +149,7 @@ class Challenger:
     def evidence(self, batch: Batch, known: dict[tuple[str, bool], Batch] | None = None) -> list[dict[str, tuple[Logs, ...]]]:
         """Return what each episode of a batch contributes, by claim, the numbers of each part.
 
-        known: what policies get to see of the batch, kept for the next challenger (see `View`). Raises PolicyError if the
+        known: what policies see of the batch, kept for the next challenger (see `CandidateView`). Raises PolicyError if the
         policy's probabilities are no distributions, RefusedError if rewards lie outside their range or logged probabilities
         cannot be.
         """
@@ -253,8 +253,8 @@ def _state(claim: Claim, grids: tuple[Grid, ...]) -> ClaimState:
 def freeze_challengers(host: Host, history: History, state: GateState, changed: Mapping[str, int], seed: int) -> list[Challenger]:
     """Return what a host proposes for the levels of a gate, frozen.
 
-    changed: how often each level has changed hands since the legacy had it last. seed: of the run, which a host that is not of
-    this package does not get to know (`seed_for`). Raises PolicyError, naming host and level, if a proposal cannot be frozen.
+    changed: how often each level has changed hands since the legacy had it last. seed: of the run, hidden from hosts that are
+    not of this package. Raises PolicyError, naming host and level, if a proposal cannot be frozen.
     """
     problem, legacy, settings = history.problem, history.legacy, state.settings
     floor, upgrades = settings.floor, settings.upgrades and settings.floor > 0

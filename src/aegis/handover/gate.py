@@ -1,7 +1,7 @@
-"""The gate as a pure transition: `step(state, given) -> (state, events)` (docs/theory.md, The gate).
+"""The gate as a pure transition: `step(state, received) -> (state, events)` (docs/theory.md, The gate).
 
 The input is one closed episode with its evidence, challengers to be frozen, an operator's action, or a reason to pause. An
-input that cannot be true raises and changes nothing.
+input that cannot be true raises and changes nothing. When challengers are frozen is decided in `schedule`.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _count_unit(state: GateState, unit: UnitCounted, started: int, audited: Audi
 
 
 def _instead(state: GateState, instead: Interruption, episode: int) -> list[Event]:
-    """Return what comes in the place of a decision: a pause, or that it is put off, which is said once for each reason."""
+    """Return the event that replaces a decision: a pause, or a postponement, reported once for each reason."""
     before = state.put_off
     again = isinstance(instead, Postponed) and before is not None and before.code == instead.code
     return [] if again else [replace(instead, episode=episode)]

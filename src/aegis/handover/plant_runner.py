@@ -324,9 +324,9 @@ class Handover(GateRun):
     # ---- restoring ---------------------------------------------------------------------------------------------------------
 
     def restore(self, events: Iterable[Event]) -> None:
-        """Take up a run from its events by running it again: all but what was said to it must come out as it was kept.
+        """Resume a run by replaying its events. Everything except operator actions must match the record.
 
-        What followed from the last episode and was not kept any more comes about again, so that there may be more events then.
+        Events of the last episode that were not stored are produced again, so that there may be more of them.
         Raises InputError, naming the line, if events are of another run or differ from what comes out.
         """
         recorded = list(events)

@@ -131,7 +131,7 @@ def check_complete(recorded: Sequence[Event], again: Sequence[Event], first: int
     check_same(recorded, again, first)
     if len(again) < len(recorded):
         kind, line = recorded[len(again)].kind, first + len(again) + 1
-        raise PolicyError(f"line {line} of the events: run again, '{kind}' does not come about: {CHANGED}")
+        raise PolicyError(f"line {line} of the events: replaying the run does not produce '{kind}': {CHANGED}")
 
 
 def describe_difference(recorded: Event, again: Event) -> str:

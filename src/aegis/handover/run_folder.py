@@ -101,9 +101,9 @@ def run_in_folder(
     place = Path(folder)
     path = place / EVENTS_FILE
     if actions and not isinstance(handover, Handover):
-        raise SettingError("this gate takes no word of an operator; use the gate 'challenger'")
+        raise SettingError("this gate accepts no operator actions; use the gate 'challenger'")
     if actions and not path.exists():
-        raise InputError(f"an operator speaks of a run that is kept, and there is none in {place}; run it first")
+        raise InputError(f"operator actions need a stored run, and {place} has none; run it first")
     with folder_lock(place):
         claim_folder(place, _settings(handover, about or {}), handover.problem)
         count_gate(handover, about or {}, ledger)

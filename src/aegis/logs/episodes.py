@@ -15,7 +15,20 @@ from aegis.logs.columns import PROBABILITY_ADVICE, ROUND_OFF, Column, Findings, 
 from aegis.logs.conversion import FILE, ROW
 from aegis.logs.episode_tree import EpisodeTree, RowGroups, agree_within, build_tree, check_agreement
 from aegis.logs.ids import values_at
-from aegis.problem import AnyArray, Array, Batch, Ints, Level, LevelTable, Problem, RowOrigins, Variable, is_atom, nearest_points
+from aegis.problem import (
+    SUM_TOLERANCE,
+    AnyArray,
+    Array,
+    Batch,
+    Ints,
+    Level,
+    LevelTable,
+    Problem,
+    RowOrigins,
+    Variable,
+    is_atom,
+    nearest_points,
+)
 
 
 def group_episodes(table: pa.Table, columns: Sequence[Column], problem: Problem, files: tuple[str, ...]) -> Batch:
@@ -253,7 +266,6 @@ def _numpy(column: pa.ChunkedArray | pa.Array) -> AnyArray:
 
 
 _Mask = npt.NDArray[np.bool_]
-SUM_TOLERANCE = 1e-6
 
 
 def uniform_distribution(count: int, actions: int, available: _Mask | None) -> Array:

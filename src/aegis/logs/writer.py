@@ -19,10 +19,9 @@ from aegis.errors import LogError, OutputError
 from aegis.files import atomic_write
 from aegis.logs.column_values import decode_column, values_column
 from aegis.logs.columns import required_columns
-from aegis.logs.episodes import SUM_TOLERANCE
 from aegis.logs.ids import hash_ids, id_parts
 from aegis.logs.source import Source
-from aegis.problem import AnyArray, Array, Batch, Hashes, Level, LevelTable, Problem, Variable
+from aegis.problem import SUM_TOLERANCE, AnyArray, Array, Batch, Hashes, Level, LevelTable, Problem, Variable
 
 
 def to_table(batch: Batch, problem: Problem) -> pa.Table:

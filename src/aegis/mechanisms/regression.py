@@ -149,7 +149,7 @@ class SolvedNIG(NIG):
     at: PosteriorMoments
 
     def moments(self) -> PosteriorMoments:
-        """Return what is known."""
+        """Return the posterior moments."""
         return self.at
 
 
@@ -194,7 +194,7 @@ def _check_factor(failed: int, added: Array, sizes: Array) -> None:
 
 
 def _check_rate(rate: Array, square: Array) -> None:
-    """Raise ModelError unless rates are positive beyond round-off of the squares they are what is left of."""
+    """Raise ModelError unless each rate exceeds the round-off of the squares it was subtracted from."""
     if not (rate > ROUND_OFF * square).all():
         raise ModelError(
             "a posterior noise rate is not positive beyond round-off: targets are far too large for their noise; "

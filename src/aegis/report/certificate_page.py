@@ -120,7 +120,7 @@ def _action(document: Document) -> str:
         if against == AGAINST_AVERAGE:
             return f"Better than the average of the log: {title}. State the incumbent before you hand over"
         if against == AGAINST_LOG:
-            return f"Better than the policy that wrote the log: {title}. Hand over if that policy acts otherwise"
+            return f"Better than the policy that wrote the log: {title}. Hand over only where that policy is in control"
         return f"Yes: hand over {title}"
     if kind == NOT_YET:
         return "Keep the incumbent for now: the evidence does not suffice yet"

@@ -16,14 +16,13 @@ import numpy as np
 from aegis.errors import did_you_mean
 from aegis.handover import ACTIONS
 from aegis.policies import INCUMBENT_ROUND_OFF
-from aegis.problem import Level, Problem, Variable
+from aegis.problem import SUM_TOLERANCE, Level, Problem, Variable
 from aegis.service.client.fallback import explore_uniformly
 from aegis.service.gate_problem import sends_incumbent
 from aegis.service.http_errors import WrongRequest
 from aegis.service.live_episodes import DecisionResult
 from aegis.service.schemas import Legacy, Report
 
-SUM_TOLERANCE = 1e-6
 LONGEST = 80  # characters of what was sent that an answer repeats
 LISTED = 8  # actions that an answer lists
 

@@ -203,7 +203,7 @@ class CertifiedUnits:
         episodes = np.concatenate(parts)
         if self.rest.cluster is None:
             return episodes
-        ids, place = np.unique(self.rest.cluster, return_inverse=True)  # the order in which `Clusters` gives units
+        ids, place = np.unique(self.rest.cluster, return_inverse=True)  # the order in which `ClusterUnits` gives units
         largest = np.zeros(ids.size)
         np.maximum.at(largest, place, episodes)
         return largest

@@ -13,12 +13,10 @@ from aegis.certificate import is_code
 from aegis.errors import AegisError, PolicyError, RefusedError
 from aegis.handover.run_history import History
 from aegis.policies import Capped, open_actions, path_full, policy_digest
-from aegis.problem import AnyArray, Array, Batch, Policy, Problem, RewardModel
+from aegis.problem import SUM_TOLERANCE, AnyArray, Array, Batch, Policy, Problem, RewardModel
 from aegis.rng import stream
 
 LOOKED_AT = 32  # episodes, the latest, on which a proposal is tried out
-
-SUM_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,7 +217,7 @@ class WeighedParticles:
 class PacBayesHost:
     """Weighs posterior draws, and capped steps towards them, by the certificate they give.
 
-    models: as of `Causal`. draws: how many. caps: W of the steps. delta: of the certificate that is maximised.
+    models: as of `CausalHost`. draws: how many. caps: W of the steps. delta: of the certificate that is maximised.
     """
 
     models: Mapping[str, ModelSettings]

@@ -29,7 +29,7 @@ from aegis.logs.draft.logging_policy import (
     suspected_propensities,
 )
 from aegis.logs.draft.vocabulary import has_word, name_words, without_words, word_rank
-from aegis.logs.episodes import SUM_TOLERANCE
+from aegis.problem import SUM_TOLERANCE
 
 _COUNTED = {"number": "numbers", "text": "texts", "date": "dates"}
 _KINDS = ("number", "text", "flag")

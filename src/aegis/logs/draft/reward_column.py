@@ -1,4 +1,4 @@
-"""Which column is the reward, what it belongs to, and a range to start a conversation with."""
+"""Find the reward column and its level, and suggest a range for the user to correct."""
 
 from __future__ import annotations
 

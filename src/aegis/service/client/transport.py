@@ -39,7 +39,7 @@ def to_json_value(value: Any, strict: bool = False) -> Any:
     if hasattr(value, "tolist"):  # numpy's, and those of its relatives
         return to_json_value(value.tolist(), strict)
     if strict:
-        raise InputError(f"this cannot be sent to the gate, plain finite numbers and text can: {value!r}")
+        raise InputError(f"cannot be sent to the gate, which takes finite numbers and text: {value!r}")
     return repr(value)[:200]
 
 

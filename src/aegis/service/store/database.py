@@ -162,7 +162,7 @@ def _url(where: str) -> URL:
     try:
         url = make_url(where)
     except ArgumentError as error:
-        raise SettingError(f"'{where}' is no address of a store: {error}") from error
+        raise SettingError(f"'{where}' is not a valid store address: {error}") from error
     if url.drivername in ("postgres", POSTGRES):
         return url.set(drivername=f"{POSTGRES}+psycopg")
     if url.get_backend_name() not in (SQLITE, POSTGRES):

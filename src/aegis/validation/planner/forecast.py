@@ -58,7 +58,7 @@ class HypotheticalStudy:
         up, down = np.maximum(stakes.weights, 0.0), np.maximum(-stakes.weights, 0.0)
         kappa = up * self.control + down * (1.0 - self.control)
         target = (1.0 - FLOOR) / bets - stakes.worst[:, None]
-        # Levels do not depend on what is drawn: they are found once, and not as often as `water_filled` would.
+        # Levels do not depend on what is drawn: they are found once, and not as often as `water_filled_factors` would.
         level = np.where(target >= 0, water_levels(kappa, self.logging, target), np.nan)
         chances = np.cumsum(self.logging, axis=1)
         parts = []
