@@ -153,6 +153,26 @@ class LiveGate:
             self.lease.let_go()
             self.changed.notify_all()
 
+    @property
+    def failure(self) -> str | None:
+        """Return why this process cannot write now; None if it can, as far as it is known."""
+        if not self.started:
+            return "not the writer"
+        return "the last write was not confirmed" if self.journal.doubtful else None
+
+    def check_store(self) -> None:
+        """Find out whether this process still is the writer, and, if a write was not confirmed, whether it can write again.
+
+        Raises StoreUnavailable if it cannot; NotWriter if another process has taken over.
+        """
+        if not self.lease.held():
+            with self.changed:
+                self.journal.doubtful = True  # the lease is taken again, or another process has it
+        if self.journal.doubtful:
+            with self.changed:
+                self._ready()
+                self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
+
     def _check_same(self, about: Mapping[str, Any]) -> None:
         first = next(iter(Journal(self.database, self.name).read()))
         now = json.loads(json.dumps(about))

@@ -67,6 +67,17 @@ tokens_table = Table(
 
 SQLITE, POSTGRES = "sqlite", "postgresql"
 PATIENCE = 5.0  # seconds that a statement waits for a lock, and a connection for an answer
+# A server that vanished without a word is given up by this side: the kernel ends a connection whose data, or whose keepalives,
+# were not confirmed in time. A statement that the server does not finish is ended by the server.
+POSTGRES_LIMITS = {
+    "connect_timeout": int(PATIENCE),
+    "options": f"-c statement_timeout={int(PATIENCE * 1000)}",
+    "tcp_user_timeout": int(PATIENCE * 1000),
+    "keepalives": 1,
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+}
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -179,8 +190,7 @@ def _engine(url: URL) -> Engine:
         sa.event.listen(engine, "begin", _begun)
         return engine
     try:
-        waits = {"connect_timeout": int(PATIENCE), "options": f"-c statement_timeout={int(PATIENCE * 1000)}"}
-        return sa.create_engine(url, connect_args=waits, pool_timeout=PATIENCE)
+        return sa.create_engine(url, connect_args=POSTGRES_LIMITS, pool_timeout=PATIENCE)
     except ModuleNotFoundError as error:
         raise SettingError("a store in PostgreSQL needs psycopg: pip install 'aegis-handover[postgres]'") from error
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -30,24 +31,32 @@ class Lease:
     gate: str
     _file: int | None = field(default=None, init=False)
     _connection: Connection | None = field(default=None, init=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False)  # one thread at a time asks the store
 
     def take(self) -> bool:
         """Take the lease if no other process holds it; say whether it is held now."""
-        if self.database.file is not None:
-            return self._file is not None or self._take_file()
-        return self._alive() or self._take_connection()
+        with self._lock:
+            if self.database.file is not None:
+                return self._file is not None or self._take_file()
+            return self._alive() or self._take_connection()
+
+    def held(self) -> bool:
+        """Say whether the lease is still held, by asking the store where it may be lost."""
+        with self._lock:
+            return self._file is not None if self.database.file is not None else self._alive()
 
     def let_go(self) -> None:
         """Give the lease back."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-        if self._connection is not None:
-            with contextlib.suppress(sa.exc.SQLAlchemyError):
-                self._connection.execute(sa.text("SELECT pg_advisory_unlock_all()"))  # now, not when the server has noticed
-            with contextlib.suppress(sa.exc.SQLAlchemyError):
-                self._connection.close()
-            self._connection = None
+        with self._lock:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+            if self._connection is not None:
+                with contextlib.suppress(sa.exc.SQLAlchemyError):
+                    self._connection.execute(sa.text("SELECT pg_advisory_unlock_all()"))  # now, not when the server has noticed
+                with contextlib.suppress(sa.exc.SQLAlchemyError):
+                    self._connection.close()
+                self._connection = None
 
     def _take_file(self) -> bool:
         path = f"{self.database.file}.{self.gate}.lock"
