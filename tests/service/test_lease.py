@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -257,6 +257,51 @@ def test_a_standby_takes_over(database: Database, monkeypatch: pytest.MonkeyPatc
                 time.sleep(0.05)
             assert client.get("/v1/gate").json()["episodes"]["started"] == 1
             assert post(client, "/v1/episodes", {"id": "e"}).status_code == 200
+
+
+@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.ci)])
+def test_two_services_change_places_as_often_as_need_be(database: Database, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    monkeypatch.setattr("aegis.service.app.TRY", 0.02)
+    take, barred = Lease.take, set[int]()
+    monkeypatch.setattr(Lease, "take", lambda lease: id(lease) not in barred and take(lease))
+    with second(database) as again:
+        writer, other = (make_service(make_live(place), standby=True) for place in (database, again))
+        writer.start()
+        other.start()
+        try:
+            for number in range(times):
+                play(writer.live, f"e{number}")
+                barred.add(id(writer.live.lease))
+                lose(writer.live)
+                _eventually(lambda new=other, old=writer: new.live.started and not old.live.started)  # type: ignore[misc]
+                barred.clear()
+                with pytest.raises(NotWriter):
+                    play(writer.live, "refused")
+                writer, other = other, writer
+            assert writer.live.state.started == times and not other.live.started
+        finally:
+            other.stop()
+            writer.stop()
+
+
+def test_an_idle_writer_notices_that_its_lease_is_lost(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aegis.service.app.TRY", 0.02)
+    with second(database) as again:
+        one, two = make_service(make_live(database)), make_live(again)
+        with served(one) as client:
+            assert client.get("/v1/health").status_code == 200
+            monkeypatch.setattr(Lease, "take", lambda lease, take=Lease.take: lease is two.lease and take(lease))
+            lose(one.live)
+            _eventually(lambda: client.get("/v1/health").status_code == 503)
+            two.start()
+            two.stop()
+
+
+def _eventually(happens: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_a_standby_takes_over_when_the_writer_is_killed(helper: Helper, store: str, tmp_path: Path) -> None:

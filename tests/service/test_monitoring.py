@@ -50,6 +50,6 @@ def test_before_the_gate_is_opened_there_is_nothing_to_read(file_database: Datab
 def test_health_and_status_of_a_writer(service: Service) -> None:
     with served(service) as client:
         assert set(_read(client).values()) == {200}
-        assert client.get("/v1/health").json() == {"writer": True, "counting": None}
+        assert client.get("/v1/health").json() == {"writer": True, "store": None, "counting": None}
         ledger = client.get("/v1/ledger").json()
         assert (ledger["spent"], ledger["entries"]) == (0.0, [])

@@ -26,13 +26,13 @@ from aegis.version import __version__
 
 LARGEST = 1_000_000  # bytes of a body
 RATE = 2000.0  # requests of one caller per second
-TRY = 1.0  # seconds between two attempts to become the writer
+TRY = 1.0  # seconds between two looks at the lease and the store, and between two attempts to become the writer
 log = logging.getLogger("aegis.service")
 
 
 @dataclass(slots=True)
 class Service:
-    """A live gate and the parts that serve it. standby: wait until the present writer lets go."""
+    """A live gate and the parts that serve it. standby: wait until the present writer lets go, as often as that happens."""
 
     live: LiveGate
     counting: EpisodeCounter
@@ -51,7 +51,8 @@ class Service:
     def start(self) -> None:
         """Become the writer now, or in the background once the present one lets go. A second call does nothing.
 
-        A service that cannot start is stopped.
+        A service that cannot start is stopped. From then on a thread watches lease and store, and takes over again if this
+        process was demoted and stands by.
         """
         if self._begun:
             return
@@ -63,7 +64,7 @@ class Service:
                 self.stop()
                 raise
             log.info("another process is the writer of gate '%s': standing by", self.live.name)
-            threading.Thread(target=self._wait, name="aegis-standby", daemon=True).start()
+        threading.Thread(target=self._watch, name="aegis-watch", daemon=True).start()
 
     def stop(self) -> None:
         """Finish what is being written, and let go."""
@@ -77,12 +78,14 @@ class Service:
         self.counting.start()
         log.info("writer of gate '%s' in %s", self.live.name, self.live.database.shown)
 
-    def _wait(self) -> None:
+    def _watch(self) -> None:
         logged = ""
         while not self._stopping.wait(TRY):
             try:
-                self._take_over()
-                return
+                if self.live.started:
+                    self.live.check_store()
+                elif self.standby:
+                    self._take_over()
             except StoreUnavailable:
                 continue  # another process is still the writer, or the store is away
             except AegisError as error:

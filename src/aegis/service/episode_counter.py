@@ -58,8 +58,11 @@ class EpisodeCounter:
         return answer
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; if it runs already, let the worker read the journal anew, since others have written meanwhile."""
         self._going, self._since = True, datetime.now(UTC).isoformat(timespec="microseconds")
+        if self._thread is not None and self._thread.is_alive():
+            self.worker.stop()
+            return
         self._thread = threading.Thread(target=self._run, name="aegis-counting", daemon=True)
         self._thread.start()
 

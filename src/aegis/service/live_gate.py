@@ -53,6 +53,7 @@ Answers = dict[str, Any]
 NAMES = re.compile(r"[^\W_][\w .:-]{0,63}")  # of gates: they become part of the name of a file
 StoredPieces = Mapping[str, tuple[str, bytes]]
 Audit = Callable[[GateState], tuple[bool, AuditResponse]]
+SLOW = 1.0  # seconds after which a write that is not confirmed makes the gate unhealthy
 TRIES, PAUSE = 100, 0.05  # how often an approval waits until everything is audited, and seconds in between
 
 
@@ -152,6 +153,26 @@ class LiveGate:
             self.started = False
             self.lease.let_go()
             self.changed.notify_all()
+
+    @property
+    def failure(self) -> str | None:
+        """Return why this process cannot write now; None if it can, as far as it is known."""
+        if not self.started:
+            return "not the writer"
+        return "the last write was not confirmed" if self.journal.unconfirmed(SLOW) else None
+
+    def check_store(self) -> None:
+        """Find out whether this process still is the writer, and, if a write was not confirmed, whether it can write again.
+
+        Raises StoreUnavailable if it cannot; NotWriter if another process has taken over.
+        """
+        if not self.lease.held():
+            with self.changed:
+                self.journal.doubtful = True  # the lease is taken again, or another process has it
+        with self.changed:
+            if self.journal.doubtful:
+                self._ready()
+                self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
 
     def _check_same(self, about: Mapping[str, Any]) -> None:
         first = next(iter(Journal(self.database, self.name).read()))

@@ -1,23 +1,23 @@
 """A small client for control systems: it asks the gate, and falls back to the legacy if the gate does not answer in time.
 
 What the gate has not confirmed is kept in a file and delivered later, in order, each request under its own key. A decision is
-answered within `timeout` seconds, also if the gate is away.
+answered within `timeout` seconds, also if the gate is away or the file is locked, full or damaged: no call of the plant waits for
+the network or the disk longer than that.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import random
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from aegis.errors import InputError
@@ -26,9 +26,12 @@ from aegis.service.client.fallback import ProblemFacts, draw_legacy_action
 from aegis.service.client.spool import RESULTS, STANDS_IN, DeliveryThread, Refusal, Spool
 from aegis.service.client.transport import GateAway, GateConnection, GateRefusal, to_json_value
 
+GRACE = 0.01  # seconds beyond its time that a decision may take to write down the legacy's action
+SHARE = 0.25  # of the time of a decision in which it is written down before the gate is asked
 PATIENCE = 10.0  # seconds that a delivery in the background may take
 RETRY = 1.0  # seconds after which a gate that was away is asked again
 log = logging.getLogger("aegis.client")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +163,9 @@ class Client:
         known = problem if isinstance(problem, Problem) or problem is None else load_problem(problem)
         facts = ProblemFacts.of(known) if known is not None else ProblemFacts(**self.spool.fact("problem") or {"actions": {}})
         self._asking = ThreadPoolExecutor(1, "aegis-ask")
+        self._spooling = ThreadPoolExecutor(1, "aegis-spool")  # one thread: writes keep their order
         self._random = random.Random(seed)
-        self._away_until = 0.0
+        self._away, self._away_until = False, 0.0
         self._going = True
         self._delivering = DeliveryThread(self.spool, GateConnection(url, token, PATIENCE), RETRY, facts)
 
@@ -174,10 +178,8 @@ class Client:
     def open_episode(self, name: str | None = None, time: Any = None) -> Episode:
         """Open an episode, or go on with one that this control system opened before it was restarted."""
         chosen = name or uuid.uuid4().hex
-        times, choices = 0, dict[str, dict[str, Any] | None]()
-        with _log_full_disk(chosen):
-            times = self.spool.open(chosen)
-            choices = self.spool.choices(chosen) if times else {}
+        unknown: tuple[int, dict[str, dict[str, Any] | None]] = (0, {})
+        times, choices = self._spooled(self._end(), unknown, self.spool.resume, chosen)
         if not times:
             self._send("/v1/episodes", {"id": chosen} if time is None else {"id": chosen, "time": time}, chosen)
         for unanswered in (name for name, choice in choices.items() if choice is None):  # what was done there is not known
@@ -188,21 +190,21 @@ class Client:
 
     @property
     def undelivered(self) -> int:
-        """Return how many requests have not arrived yet."""
-        return len(self.spool)
+        """Return how many requests have not arrived yet; at least one while the spool does not answer."""
+        return self._spooled(self._end(), 1, len, self.spool)
 
     @property
     def refused(self) -> list[Refusal]:
         """Return the requests that the gate refused, and why. Each was also logged as a warning."""
-        return self.spool.refused()
+        return self._spooled(self._end(), [], self.spool.refused)
 
     def flush(self, seconds: float = PATIENCE) -> bool:
         """Wait until everything has arrived; say whether it has."""
         end = time.monotonic() + seconds
-        while len(self.spool) and time.monotonic() < end:
+        while (left := self._spooled(end, 1, len, self.spool)) and time.monotonic() < end:
             self._delivering.work.set()
             time.sleep(0.005)
-        return not len(self.spool)
+        return not left
 
     def close(self, seconds: float = PATIENCE) -> None:
         """Deliver what is left, for a while; the rest is delivered by the next client with the same spool."""
@@ -213,13 +215,14 @@ class Client:
         self._delivering.stop(PATIENCE)
         self._asking.shutdown(wait=False, cancel_futures=True)
         self._line.hang_up()
-        self.spool.close()
+        self._spooled(self._end(), None, self.spool.close)
+        self._spooling.shutdown(wait=False, cancel_futures=True)
 
     # ---- deciding ----------------------------------------------------------------------------------------------------------
 
     def _decide(self, episode: str, body: dict[str, Any]) -> ActionChoice:
-        self._keep(episode, body["id"], None)
-        end = time.monotonic() + self.timeout
+        end = self._end()
+        self._keep(episode, body["id"], None, end - (1.0 - SHARE) * self.timeout)
         try:
             choice = self._request(episode, body, end)
         except GateRefusal as error:
@@ -228,12 +231,14 @@ class Client:
             elif self.strict:
                 raise InputError(f"the gate refuses the decision '{body['id']}' ({error.status}): {error}") from error
             log.warning("the gate refuses decision '%s' of episode '%s': %s", body["id"], episode, error)
-            choice = self._fall_back(episode, body)
+            choice = self._fall_back(episode, body, end)
         except (GateAway, TooLate) as error:
-            self._away_until = time.monotonic() + RETRY
-            log.info("the legacy decides '%s' of episode '%s': %s", body["id"], episode, error or "no answer in time")
-            choice = self._fall_back(episode, body)
-        self._keep(episode, body["id"], choice)
+            level = logging.INFO if self._away else logging.WARNING  # the first of an outage is a warning
+            self._away, self._away_until = True, time.monotonic() + RETRY
+            reason = error or f"no answer within {self.timeout:g} s"
+            log.log(level, "the legacy decides '%s' of episode '%s': %s", body["id"], episode, reason)
+            choice = self._fall_back(episode, body, end)
+        self._keep(episode, body["id"], choice, end + GRACE)
         return choice
 
     def _request(self, episode: str, body: dict[str, Any], end: float) -> ActionChoice:
@@ -246,14 +251,18 @@ class Client:
         answer = self._ask(f"{_path(episode)}/decisions", body, end)
         try:
             fields = {name: answer[name] for name in ("level", "action", "propensity", "by", "index")}
-            return ActionChoice(id=answer["decision"], **fields)
+            choice = ActionChoice(id=answer["decision"], **fields)
         except (KeyError, TypeError) as error:
             raise GateAway("what answers is not a gate") from error
+        if self._away:
+            self._away = False
+            log.warning("the gate answers again, after %d decisions by the legacy so far", self.fallbacks)
+        return choice
 
     def _wait_for_deliveries(self, episode: str, end: float) -> None:
         """Wait until earlier requests about an episode have arrived; GateAway if that takes too long."""
         self._delivering.urgent = episode
-        while self.spool.waits(episode):
+        while self._spooled(end, True, self.spool.waits, episode):
             if time.monotonic() >= end:
                 raise GateAway("earlier requests of this episode have not arrived yet")
             self._delivering.work.set()
@@ -269,40 +278,44 @@ class Client:
             self._line.cut()  # or the next question would wait behind this one
             raise
 
-    def _fall_back(self, episode: str, body: dict[str, Any]) -> ActionChoice:
-        """Return the legacy's own action, and let the gate know later."""
+    def _fall_back(self, episode: str, body: dict[str, Any], end: float) -> ActionChoice:
+        """Return the legacy's own action, and let the gate know later; end: when the plant needs it."""
         self.fallbacks += 1
         legacy, level = body.get("legacy") or {}, body["level"]
         own = draw_legacy_action(level, legacy, body.get("available"), self._delivering.facts, self._random)
         used = {"used": own.action} if own.action is not None else {"index": own.index}
-        self._send(f"{_path(episode)}/overruled", {"ask": body, "explored": own.explored, **used}, episode)
+        self._send(f"{_path(episode)}/overruled", {"ask": body, "explored": own.explored, **used}, episode, end=end + GRACE)
         if own.action is None:
             log.error("the gate was never there, and the actions of level '%s' are not known: give the client its problem", level)
         return ActionChoice(id=body["id"], level=level, action=own.action, propensity=own.chance, by="fallback", index=own.index)
 
     # ---- keeping -----------------------------------------------------------------------------------------------------------
 
-    def _send(self, path: str, body: dict[str, Any], episode: str, ends: str = "") -> None:
-        self.spool.put(path, uuid.uuid4().hex + ends, to_json_value(body, self.strict), episode)
+    def _end(self) -> float:
+        """Return when a call that begins now has taken its time."""
+        return time.monotonic() + self.timeout
+
+    def _spooled(self, end: float, otherwise: T, work: Callable[..., T], *args: Any) -> T:
+        """Return what a use of the spool returns, `otherwise` if it fails or takes longer: it is still done then, in order."""
+        try:
+            return self._spooling.submit(work, *args).result(max(0.0, end - time.monotonic()))
+        except TooLate:
+            log.warning("the spool %s is slow; what was to be written is in memory until it is", self.spool.path)
+        except sqlite3.Error as error:
+            log.error("the spool %s cannot be used: %s", self.spool.path, error)
+        return otherwise
+
+    def _send(self, path: str, body: dict[str, Any], episode: str, ends: str = "", end: float | None = None) -> None:
+        content = to_json_value(body, self.strict)
+        self._spooled(end or self._end(), None, self.spool.put, path, uuid.uuid4().hex + ends, content, episode)
         self._delivering.work.set()
 
-    def _keep(self, episode: str, name: str, choice: ActionChoice | None) -> None:
+    def _keep(self, episode: str, name: str, choice: ActionChoice | None, end: float) -> None:
         """Keep a choice for a restart."""
-        with _log_full_disk(episode):
-            self.spool.choose(episode, name, None if choice is None else asdict(choice))
+        self._spooled(end, None, self.spool.choose, episode, name, None if choice is None else asdict(choice))
 
     def _forget(self, episode: str) -> None:
-        with _log_full_disk(episode):
-            self.spool.forget(episode)
-
-
-@contextlib.contextmanager
-def _log_full_disk(episode: str) -> Iterator[None]:
-    """Log that a restart cannot go on with an episode: a full disk stops no plant."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        log.error("episode '%s' cannot be gone on with after a restart: %s", episode, error)
+        self._spooled(self._end(), None, self.spool.forget, episode)
 
 
 def _path(episode: str) -> str:

@@ -6,13 +6,15 @@ choices for a restart of the control system.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ SPOOL_TABLES = (
     "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)",
 )
 
+LOCK_SECONDS = 5.0  # that a write waits for another process; a decision does not wait for the write
 PUT = "INSERT INTO parcels (path, key, body, episode) VALUES (?, ?, ?, ?)"
 log = logging.getLogger("aegis.client")
 
@@ -62,24 +65,70 @@ NewParcel = tuple[str, str, Mapping[str, Any], str]  # path, key, body, episode
 class Spool:
     """Parcels in the order in which they were put in; several threads may use it.
 
-    A full disk loses nothing as long as the process lives: a failed write is tried again.
+    A full disk loses nothing as long as the process lives: a failed write is tried again. A damaged file is set aside, with what
+    can still be read of it taken over, and the spool goes on in a new one.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written, for another reason than a full disk.
     """
 
     def __init__(self, path: str | Path) -> None:
-        try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self._safe, self._quick = (_connection(path, level) for level in ("FULL", "NORMAL"))
-            for words in SPOOL_TABLES:
-                self._safe.execute(words)
-        except (OSError, sqlite3.Error) as error:
-            raise OutputError(f"cannot keep undelivered requests in {path}: {error}") from error
+        self.path = Path(path)
         self._lock, self._unsaved, self._open = threading.RLock(), list[tuple[str, str, str, str]](), True
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._safe, self._quick = _open_file(self.path)
+        except sqlite3.Error as error:
+            if _is_damage(error):
+                self._set_aside(error)
+            elif _is_full(error):
+                self._go_on_in_memory(error)
+            else:
+                raise OutputError(f"cannot keep undelivered requests in {path}: {error}") from error
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise OutputError(f"cannot keep undelivered requests in {path}: {error}") from error
+            self._go_on_in_memory(error)
+
+    def _go_on_in_memory(self, error: Exception) -> None:
+        log.error("requests to the gate are kept in memory until this process ends, %s cannot be written: %s", self.path, error)
+        self._safe, self._quick = _open_file(None)
+
+    def _set_aside(self, error: Exception) -> None:
+        """Move a damaged file away, take over the requests that can still be read, and go on with a new file."""
+        for connection in (getattr(self, "_safe", None), getattr(self, "_quick", None)):
+            if connection is not None:
+                with suppress(sqlite3.Error):
+                    connection.close()
+        aside = self.path.with_name(f"{self.path.name}.damaged-{time.time_ns()}")
+        log.error("the spool %s is damaged (%s): it is kept as %s, and a new one is begun", self.path, error, aside)
+        try:
+            for end in ("", "-wal", "-shm"):
+                if Path(f"{self.path}{end}").exists():
+                    os.replace(f"{self.path}{end}", f"{aside}{end}")
+            self._unsaved[:0] = _readable_parcels(aside)
+            self._safe, self._quick = _open_file(self.path)
+        except (OSError, sqlite3.Error) as other:
+            self._go_on_in_memory(other)
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        """Let one thread use the file; a damaged one is replaced, and the error raised."""
+        with self._lock:
+            try:
+                yield
+            except sqlite3.Error as error:
+                if _is_damage(error):
+                    self._set_aside(error)
+                raise
 
     # ---- parcels -----------------------------------------------------------------------------------------------------------
 
     def put(self, path: str, key: str, body: Mapping[str, Any], episode: str) -> None:
         """Keep a request until it has arrived."""
-        with self._lock:
+        with self._using():
             self._unsaved.append((path, key, json.dumps(body, allow_nan=False), episode))
             self._save()
 
@@ -93,11 +142,13 @@ class Spool:
             self._unsaved.clear()
         except sqlite3.Error as error:
             log.error("%d requests to the gate are in memory only, the spool cannot be written: %s", len(self._unsaved), error)
+            if _is_damage(error):
+                self._set_aside(error)
         return not self._unsaved
 
     def first(self, urgent: str = "") -> Parcel | None:
         """Return the oldest request that is still to be delivered, those about an urgent episode before all others."""
-        with self._lock:
+        with self._using():
             self._save()
             query = "SELECT number, path, key, body, episode FROM parcels WHERE refused IS NULL"
             row = self._safe.execute(f"{query} AND episode = ? ORDER BY number LIMIT 1", (urgent,)).fetchone() if urgent else None
@@ -106,13 +157,13 @@ class Spool:
 
     def waits(self, episode: str) -> bool:
         """Say whether something about an episode is still to be delivered."""
-        with self._lock:
+        with self._using():
             query = "SELECT 1 FROM parcels WHERE refused IS NULL AND episode = ? LIMIT 1"
             stored = self._safe.execute(query, (episode,)).fetchone() is not None
             return stored or any(item[3] == episode for item in self._unsaved)
 
     def __len__(self) -> int:
-        with self._lock:
+        with self._using():
             stored = self._safe.execute("SELECT count(*) FROM parcels WHERE refused IS NULL").fetchone()[0]
             return int(stored) + len(self._unsaved)
 
@@ -125,22 +176,27 @@ class Spool:
         self._settle(("UPDATE parcels SET refused = ? WHERE number = ?", (why, parcel.number)), more)
 
     def _settle(self, statement: tuple[str, tuple[Any, ...]], more: Sequence[NewParcel]) -> None:
-        with self._lock, self._writing() as connection:
+        with self._using(), self._writing() as connection:
             connection.execute(*statement)
             connection.executemany(PUT, [(path, key, json.dumps(body), episode) for path, key, body, episode in more])
 
     def refused(self, episode: str | None = None) -> list[Refusal]:
         """Return what was set aside, of one episode or of all."""
         query = "SELECT path, episode, body, refused FROM parcels WHERE refused IS NOT NULL"
-        with self._lock:
+        with self._using():
             rows = self._safe.execute(f"{query} ORDER BY number").fetchall()
         return [Refusal(row[0], row[1], json.loads(row[2]), row[3]) for row in rows if episode in (None, row[1])]
 
     # ---- episodes ----------------------------------------------------------------------------------------------------------
 
+    def resume(self, episode: str) -> tuple[int, dict[str, dict[str, Any] | None]]:
+        """Take note of an episode; return how often it was opened before, above 0 after a restart, and its choices so far."""
+        times = self.open(episode)
+        return times, self.choices(episode) if times else {}
+
     def open(self, episode: str) -> int:
-        """Take note of an episode, and return how often it was opened before: above 0 after a restart."""
-        with self._lock, self._writing() as connection:
+        """Take note of an episode, and return how often it was opened before."""
+        with self._using(), self._writing() as connection:
             row = connection.execute("SELECT times FROM opened WHERE episode = ?", (episode,)).fetchone()
             times = 0 if row is None else int(row[0])
             connection.execute("REPLACE INTO opened VALUES (?, ?)", (episode, times + 1))
@@ -148,26 +204,26 @@ class Spool:
 
     def going(self, episode: str) -> bool:
         """Say whether an episode was opened here and the gate does not know yet that it is closed."""
-        with self._lock:
+        with self._using():
             query = "SELECT 1 FROM opened WHERE episode = ?1 UNION SELECT 1 FROM parcels WHERE episode = ?1 AND refused IS NULL "
             return self._safe.execute(f"{query} AND path LIKE '%/close'", (episode,)).fetchone() is not None
 
     def forget(self, episode: str) -> None:
         """Forget a closed episode."""
-        with self._lock, self._writing(self._quick) as connection:
+        with self._using(), self._writing(self._quick) as connection:
             connection.execute("DELETE FROM opened WHERE episode = ?", (episode,))
             connection.execute("DELETE FROM choices WHERE episode = ?", (episode,))
 
     def choose(self, episode: str, name: str, choice: Mapping[str, Any] | None) -> None:
         """Keep a choice for a restart; None before its answer. A power cut may lose it."""
-        with self._lock, self._writing(self._quick) as connection:
+        with self._using(), self._writing(self._quick) as connection:
             connection.execute("DELETE FROM choices WHERE episode = ? AND id = ?", (episode, name))
             values = (episode, name, None if choice is None else json.dumps(choice))
             connection.execute("INSERT INTO choices (episode, id, choice) VALUES (?, ?, ?)", values)
 
     def choices(self, episode: str) -> dict[str, dict[str, Any] | None]:
         """Return the choices in an episode by their names; None for one without an answer."""
-        with self._lock:
+        with self._using():
             rows = self._safe.execute("SELECT id, choice FROM choices WHERE episode = ? ORDER BY number", (episode,)).fetchall()
         return {row[0]: None if row[1] is None else json.loads(row[1]) for row in rows}
 
@@ -175,12 +231,12 @@ class Spool:
 
     def learn(self, name: str, value: Any) -> None:
         """Keep a fact."""
-        with self._lock, self._writing() as connection:
+        with self._using(), self._writing() as connection:
             connection.execute("REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
 
     def fact(self, name: str) -> Any:
         """Return a fact, None if it is not known."""
-        with self._lock:
+        with self._using():
             row = self._safe.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if row is None else json.loads(row[0])
 
@@ -206,11 +262,43 @@ class Spool:
                 self._quick.close()
 
 
-def _connection(path: str | Path, synchronous: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(str(path), check_same_thread=False, isolation_level=None, timeout=5.0)
+def _open_file(path: Path | None) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+    """Return two connections to a file, for writes that survive a power cut and for quick ones; None for one in memory."""
+    if path is None:
+        connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        safe, quick = connection, connection
+    else:
+        safe, quick = _connection(path, "FULL"), _connection(path, "NORMAL")
+    for words in SPOOL_TABLES:
+        safe.execute(words)
+    safe.execute("SELECT count(*) FROM parcels").fetchone()
+    return safe, quick
+
+
+def _connection(path: Path, synchronous: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(str(path), check_same_thread=False, isolation_level=None, timeout=LOCK_SECONDS)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute(f"PRAGMA synchronous={synchronous}")
     return connection
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+
+
+def _readable_parcels(path: Path) -> list[tuple[str, str, str, str]]:
+    """Return the undelivered requests that can still be read from a damaged file, in order. A request twice does no harm."""
+    rows: list[tuple[str, str, str, str]] = []
+    with suppress(sqlite3.Error), closing(sqlite3.connect(str(path))) as connection:
+        for row in connection.execute("SELECT path, key, body, episode FROM parcels WHERE refused IS NULL ORDER BY number"):
+            with suppress(ValueError, TypeError):
+                json.loads(row[2])
+                rows.append(row)
+    return rows
 
 
 RESULTS = "/v1/results"

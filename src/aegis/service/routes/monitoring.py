@@ -96,12 +96,13 @@ def events(
     return [{"seq": item.seq, "at": item.at, "hash": item.hash, **item.body["event"]} for item in records]
 
 
-@router.get("/health", responses={503: {"description": "Not the writer, or nothing is counted."}})
+@router.get("/health", responses={503: {"description": "Not the writer, or the store cannot be written."}})
 def health(request: Request) -> JSONResponse:
     """Say whether the gate answers; open to all, for load balancers."""
     service = service_of(request)
-    health = {"writer": service.live.started, "counting": service.counting.failure}
-    return JSONResponse(health, 200 if service.live.started else 503)
+    failure = service.live.failure
+    health = {"writer": service.live.started, "store": failure, "counting": service.counting.failure}
+    return JSONResponse(health, 200 if failure is None else 503)
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=answers(503))

@@ -27,7 +27,7 @@ def write_backup(database: Database, path: str | Path) -> int:
     count = 0
     with atomic_write(path) as aside, gzip.open(aside, "wt", encoding="utf-8") as file:
         file.write(json.dumps({"aegis store": database.version()}) + "\n")
-        with database.reading() as connection:
+        with database.reading(patient=True) as connection:
             # All tables as they are at one moment; with SQLite every transaction sees that.
             level = {} if database.file is not None else {"isolation_level": "REPEATABLE READ"}
             rows = connection.execution_options(**level)
@@ -55,7 +55,7 @@ def restore_backup(database: Database, path: str | Path) -> int:
     count = 0
     heads: dict[str, tuple[int, str]] = {}
     checking: dict[str, StoreCheck] = {}
-    with database.transaction() as connection:
+    with database.transaction(patient=True) as connection:
         for name, row in _rows(path, database.newest()):
             if name == journal_table.name:
                 last, head = heads.get(row["gate"], (0, START))

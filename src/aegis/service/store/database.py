@@ -6,6 +6,9 @@ Changes of tables go with a migration in `migrations/versions`.
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +70,28 @@ tokens_table = Table(
 
 SQLITE, POSTGRES = "sqlite", "postgresql"
 PATIENCE = 5.0  # seconds that a statement waits for a lock, and a connection for an answer
+# A server that vanished without a word is given up by this side: the kernel ends a connection whose data, or whose keepalives,
+# were not confirmed in time, and so does the server's. A statement that the server does not finish is ended by the server;
+# `deadline` is for one whose answer never comes.
+POSTGRES_LIMITS = {
+    "connect_timeout": int(PATIENCE),
+    "options": " ".join(
+        f"-c {name}={value}"
+        for name, value in {
+            "statement_timeout": int(PATIENCE * 1000),
+            "tcp_user_timeout": int(PATIENCE * 1000),
+            "tcp_keepalives_idle": 2,
+            "tcp_keepalives_interval": 1,
+            "tcp_keepalives_count": 3,
+        }.items()
+    ),
+    "tcp_user_timeout": int(PATIENCE * 1000),
+    "keepalives": 1,
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+}
+DEADLINE = PATIENCE + 1.0  # seconds that a server has for all of a transaction; its own limit comes first
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -94,16 +119,33 @@ class Database:
         return self.url.render_as_string(hide_password=True)
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """Yield a connection in a transaction: all of it is written, or nothing. StoreUnavailable if it cannot be had."""
-        with self.answering(), self.engine.begin() as connection:
+    def transaction(self, patient: bool = False) -> Iterator[Connection]:
+        """Yield a connection in a transaction: all of it is written, or nothing. StoreUnavailable if it cannot be had.
+
+        patient: it may take as long as it takes.
+        """
+        with self.answering(), self.engine.begin() as connection, self.deadline(connection, patient):
             yield connection
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """Yield a connection to read from. StoreUnavailable if it cannot be had."""
-        with self.answering(), self.engine.connect() as connection:
+    def reading(self, patient: bool = False) -> Iterator[Connection]:
+        """Yield a connection to read from. StoreUnavailable if it cannot be had. patient: it may take as long as it takes."""
+        with self.answering(), self.engine.connect() as connection, self.deadline(connection, patient):
             yield connection
+
+    @contextlib.contextmanager
+    def deadline(self, connection: Connection, patient: bool = False) -> Iterator[None]:
+        """Cut a connection to a server whose answers take longer; the thread that waits gets an error."""
+        if patient or self.file is not None:
+            yield
+            return
+        watch = threading.Timer(DEADLINE, _cut, [connection.connection.dbapi_connection])
+        watch.daemon = True
+        watch.start()
+        try:
+            yield
+        finally:
+            watch.cancel()
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
@@ -135,7 +177,7 @@ class Database:
                 self.file.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise SettingError(f"cannot create the folder of {self.file}: {error.strerror or error}") from error
-        with self.transaction() as connection:
+        with self.transaction(patient=True) as connection:
             config = Config()
             config.set_main_option("script_location", str(MIGRATIONS))
             config.attributes["connection"] = connection
@@ -179,10 +221,15 @@ def _engine(url: URL) -> Engine:
         sa.event.listen(engine, "begin", _begun)
         return engine
     try:
-        waits = {"connect_timeout": int(PATIENCE), "options": f"-c statement_timeout={int(PATIENCE * 1000)}"}
-        return sa.create_engine(url, connect_args=waits, pool_timeout=PATIENCE)
+        return sa.create_engine(url, connect_args=POSTGRES_LIMITS, pool_timeout=PATIENCE)
     except ModuleNotFoundError as error:
         raise SettingError("a store in PostgreSQL needs psycopg: pip install 'aegis-handover[postgres]'") from error
+
+
+def _cut(connection: Any) -> None:
+    """End the connection of a driver below its feet, from another thread."""
+    with contextlib.suppress(OSError, AttributeError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
+        wire.shutdown(socket.SHUT_RDWR)
 
 
 def _careful(connection: Any, _: Any) -> None:

@@ -7,6 +7,7 @@ next one.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -57,6 +58,12 @@ class Journal:
     last: int = 0
     head: str = START
     doubtful: bool = field(default=False, init=False)  # the store was away: it has to be read before the next write
+    _writing_since: float | None = field(default=None, init=False)
+
+    def unconfirmed(self, patience: float) -> bool:
+        """Say whether the last write was not confirmed, or has been going on for longer than `patience` seconds."""
+        since = self._writing_since
+        return self.doubtful and (since is None or time.monotonic() - since > patience)
 
     def append(
         self, entries: Sequence[JournalEntry], challengers: Mapping[str, tuple[str, bytes]] | None = None
@@ -75,7 +82,7 @@ class Journal:
             head = _chained(head, seq, at, entry.kind, entry.episode, entry.key, entry.request, body)
             row = (self.gate, seq, at, entry.kind, entry.episode, entry.key, entry.request, body, head)
             rows.append(dict(zip(journal_table.c.keys(), row, strict=True)))
-        self.doubtful = True
+        self.doubtful, self._writing_since = True, time.monotonic()
         try:
             with self.database.transaction() as connection:
                 connection.execute(journal_table.insert(), rows)
@@ -87,6 +94,8 @@ class Journal:
                 self.doubtful = False  # it was refused, and no other process has written
                 raise Conflict("this key was used before") from error
             raise StoreUnavailable(f"another process writes to gate '{self.gate}'") from error
+        finally:
+            self._writing_since = None
         self.doubtful = False
         self.last, self.head = seq, head
         return [_record(row) for row in rows]

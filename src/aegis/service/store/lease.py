@@ -1,13 +1,15 @@
 """The lease of a gate: its holder is the only writer.
 
 With SQLite it is a lock on a file beside the database, with PostgreSQL an advisory lock of a connection of its own. The system
-releases either when the process ends.
+releases either when the process ends. The server ends a session from which nothing has come for a while, so that the lock of a
+process that hangs, or is cut off, expires.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -22,6 +24,9 @@ except ImportError:  # not on this system: see `docs/serve.md`
     fcntl = None  # type: ignore[assignment]
 
 
+EXPIRES = 10  # seconds without a word after which a PostgreSQL server releases the lock; the service speaks every second
+
+
 @dataclass(slots=True)
 class Lease:
     """The right to write to a gate."""
@@ -30,24 +35,33 @@ class Lease:
     gate: str
     _file: int | None = field(default=None, init=False)
     _connection: Connection | None = field(default=None, init=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False)  # one thread at a time asks the store
 
     def take(self) -> bool:
         """Take the lease if no other process holds it; say whether it is held now."""
-        if self.database.file is not None:
-            return self._file is not None or self._take_file()
-        return self._alive() or self._take_connection()
+        with self._lock:
+            if self.database.file is not None:
+                return self._file is not None or self._take_file()
+            return self._alive() or self._take_connection()
+
+    def held(self) -> bool:
+        """Say whether the lease is still held, by asking the store where it may be lost."""
+        with self._lock:
+            return self._file is not None if self.database.file is not None else self._alive()
 
     def let_go(self) -> None:
         """Give the lease back."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-        if self._connection is not None:
-            with contextlib.suppress(sa.exc.SQLAlchemyError):
-                self._connection.execute(sa.text("SELECT pg_advisory_unlock_all()"))  # now, not when the server has noticed
-            with contextlib.suppress(sa.exc.SQLAlchemyError):
-                self._connection.close()
-            self._connection = None
+        with self._lock:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+            if self._connection is not None:
+                if not self._connection.invalidated:  # a broken one would be opened again
+                    with contextlib.suppress(sa.exc.SQLAlchemyError), self.database.deadline(self._connection):
+                        self._connection.execute(sa.text("SELECT pg_advisory_unlock_all()"))  # now, not when the server notices
+                with contextlib.suppress(sa.exc.SQLAlchemyError):
+                    self._connection.close()
+                self._connection = None
 
     def _take_file(self) -> bool:
         path = f"{self.database.file}.{self.gate}.lock"
@@ -66,7 +80,8 @@ class Lease:
         if self._connection is None:
             return False
         try:
-            self._connection.execute(sa.text("SELECT 1"))
+            with self.database.deadline(self._connection):
+                self._connection.execute(sa.text("SELECT 1"))
             return True
         except sa.exc.SQLAlchemyError:
             self.let_go()
@@ -78,8 +93,11 @@ class Lease:
             connection = self.database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             try:
                 connection.detach()  # never handed out again
-                if connection.execute(sa.text("SELECT pg_try_advisory_lock(:number)"), {"number": number}).scalar():
-                    self._connection = connection
+                with self.database.deadline(connection):
+                    if connection.execute(sa.text("SELECT pg_try_advisory_lock(:number)"), {"number": number}).scalar():
+                        with contextlib.suppress(sa.exc.SQLAlchemyError):  # servers before version 14 do not have it
+                            connection.execute(sa.text(f"SET idle_session_timeout = '{EXPIRES}s'"))
+                        self._connection = connection
             finally:
                 if self._connection is not connection:
                     connection.close()

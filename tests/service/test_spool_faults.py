@@ -1,0 +1,143 @@
+"""A spool that is locked, damaged or on a full disk: the plant gets its action in time, and nothing that can be read is lost."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from client_cases import SLACK, asked
+from postgres_server import free_port
+from service_cases import served
+
+from aegis.service.app import Service
+from aegis.service.client import spool as spool_module
+from aegis.service.client.gate_client import Client
+from aegis.service.client.spool import Spool
+
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
+
+@pytest.fixture
+def away() -> str:
+    """Return the address of a gate that is not there."""
+    return f"http://127.0.0.1:{free_port()}"
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a connection of another process to the spool."""
+    connection = sqlite3.connect(tmp_path / "spool", isolation_level=None, check_same_thread=False)
+    yield connection
+    connection.close()
+
+
+def test_a_locked_spool_delays_no_decision(away: str, tmp_path: Path, lock: sqlite3.Connection) -> None:
+    gate = Client(away, timeout=0.05, spool=tmp_path / "spool")
+    asked(gate)
+    lock.execute("BEGIN EXCLUSIVE")
+    started = time.monotonic()
+    assert [asked(gate).by for _ in range(5)] == ["fallback"] * 5
+    assert time.monotonic() - started < 10 * gate.timeout + SLACK  # a lock is waited for during 5 s, each time
+    lock.execute("COMMIT")
+    for _ in range(200):
+        if gate.undelivered == 12:  # six episodes, each with its decision: all are written now
+            break
+        time.sleep(0.05)
+    assert gate.undelivered == 12
+    gate.close(0.0)
+    assert len(Spool(tmp_path / "spool")) == 12
+
+
+def test_a_locked_spool_does_not_delay_reports_and_ends(away: str, tmp_path: Path, lock: sqlite3.Connection) -> None:
+    gate = Client(away, timeout=0.05, spool=tmp_path / "spool")
+    lock.execute("BEGIN EXCLUSIVE")
+    started = time.monotonic()
+    episode = gate.open_episode("e")
+    episode.report("dose-1", 1.0)
+    episode.close()
+    assert gate.undelivered >= 1 and gate.refused == []
+    assert time.monotonic() - started < 6 * gate.timeout + SLACK
+    lock.execute("COMMIT")
+    gate.close(0.0)
+
+
+def test_a_file_that_is_no_spool_is_set_aside(away: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "spool").write_bytes(b"something else" * 500)
+    gate = Client(away, timeout=0.1, spool=tmp_path / "spool")
+    assert asked(gate).by == "fallback"
+    assert gate.undelivered == 2
+    gate.close(0.0)
+    (aside,) = [path for path in tmp_path.iterdir() if ".damaged-" in path.name]
+    assert aside.read_bytes().startswith(b"something else") and "is damaged" in caplog.text
+
+
+def test_a_spool_that_is_damaged_while_it_is_used(service: Service, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    port = free_port()
+    gate = Client(f"http://127.0.0.1:{port}", timeout=0.1, spool=tmp_path / "spool", seed=1)
+    first = asked(gate, name="first")
+    with gate.spool._lock:
+        gate.spool._safe.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        size = (tmp_path / "spool").stat().st_size
+        with (tmp_path / "spool").open("r+b") as file:
+            file.seek(100)
+            file.write(b"\xff" * (size - 100))
+        for connection in (gate.spool._safe, gate.spool._quick):
+            connection.execute("PRAGMA shrink_memory")  # pages that it remembers are read again
+    second = asked(gate, name="second")
+    assert {first.by, second.by} == {"fallback"}
+    gate.timeout = 10.0
+    with served(service, port=port):
+        assert gate.flush(30)
+        assert asked(gate, name="third").by == "legacy"
+        gate.close()
+    assert "is damaged" in caplog.text and "third" in service.live.state.trees
+
+
+def test_what_can_be_read_of_a_damaged_spool_is_delivered(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    for name in "abc":
+        spool.put("/v1/results", name, {"items": []}, name)
+    spool.choose("a", "dose-1", None)
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    spool._set_aside(error)
+    assert len(spool) == 3 and [item.key for item in (spool.first(), spool.first("c")) if item] == ["a", "c"]
+    spool.close()
+
+
+def test_a_disk_that_is_full_at_the_start(
+    away: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = spool_module._connection
+
+    def full(*args: Any) -> Any:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(spool_module, "_connection", full)
+    gate = Client(away, timeout=0.1, spool=tmp_path / "spool")
+    monkeypatch.setattr(spool_module, "_connection", real)
+    assert asked(gate).by == "fallback" and gate.undelivered == 2
+    gate.close(0.0)
+    assert "kept in memory until this process ends" in caplog.text
+
+
+def test_an_outage_is_a_warning_once(away: str, service: Service, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    gate = Client(away, timeout=0.2, spool=tmp_path / "spool")
+    caplog.set_level("INFO", "aegis.client")
+    for _ in range(3):
+        asked(gate)
+    levels = [record.levelname for record in caplog.records if "the legacy decides" in record.message]
+    assert levels == ["WARNING", "INFO", "INFO"]
+    gate.timeout = 10.0
+    with served(service, port=int(away.rsplit(":", 1)[1])):
+        assert gate.flush(30)
+        time.sleep(0.2)
+        assert asked(gate).by == "legacy"
+        gate.close()
+    assert [record.levelname for record in caplog.records if "answers again" in record.message] == ["WARNING"]
