@@ -333,9 +333,9 @@ WRONG = {
     "a misspelt field": (dose(contexts={}), "contexts"),
     "a parent that does not exist": (dose(parent="nobody"), "parent"),
     "a parent of the outermost level": (recipe(id="x", parent="r"), "parent"),
-    "an id with a space": (dose(id="a b"), "id"),
+    "an id with a slash": (dose(id="a/b"), "id"),
     "an id that is empty": (dose(id=""), "id"),
-    "an id that is long": (dose(id="x" * 65), "id"),
+    "an id that is long": (dose(id="x" * 101), "id"),
 }
 MASKED = {
     "no mask": (recipe(available=None), "available"),

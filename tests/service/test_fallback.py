@@ -66,7 +66,7 @@ def test_what_the_gate_refuses_is_decided_by_the_legacy(
 
 def test_an_unknown_episode_stops_no_plant(service: Service, tmp_path: Path) -> None:
     with served(service) as http, Client(str(http.base_url), timeout=10, spool=tmp_path / "spool") as gate:
-        episode = gate.open_episode("not a name")
+        episode = gate.open_episode("not\na name")
         assert episode.decide("recipe", RECIPE, {**LEGACY, "taken": "fast"}, available=ALL).by == "fallback"
         episode.close()
         assert gate.flush(30)

@@ -9,16 +9,21 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from client_cases import HOW, SLACK, TIMEOUT, asked, doses
 from postgres_server import free_port
-from service_cases import ALL, LEGACY, RECIPE, SMALL, served, small_problem
+from service_cases import ALL, GATE, LEGACY, RECIPE, SMALL, make_live, make_service, post, served, small_problem
 
 from aegis.errors import InputError
+from aegis.logs import Source
+from aegis.problem import load_problem, parse_problem
 from aegis.service.app import Service
 from aegis.service.client import gate_client
 from aegis.service.client.gate_client import Client
+from aegis.service.journal_export import export_gate
 from aegis.service.live_gate import LiveGate
+from aegis.service.store.database import Database
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
 
@@ -34,6 +39,33 @@ def test_an_episode_through_the_client(service: Service, tmp_path: Path) -> None
         assert [choice.propensity for choice in choices] == [pytest.approx(0.3)] * 4
         assert gate.flush()
         assert service.live.state.trees["e"].settled(service.live.problem)
+
+
+WORDS = {"recipe": "Rezept der Schicht", "dose": "投与 量", "slow": "sehr langsam", "fast": "schnell (Ωß)", "boost": "с бустом"}
+
+
+def test_names_ids_and_labels_of_any_language(file_database: Database, tmp_path: Path) -> None:
+    text = SMALL
+    for word, own in WORDS.items():
+        text = text.replace(f"name: {word}", f'name: "{own}"').replace(f"{word},", f'"{own}",').replace(f"{word}]", f'"{own}"]')
+    service = make_service(make_live(file_database, parse_problem(text)), counts=True)
+    with served(service) as http, Client(str(http.base_url), timeout=10, spool=tmp_path / "spool", strict=True) as gate:
+        episode = gate.open_episode("07.01.2025 Früh")
+        outer = episode.decide(WORDS["recipe"], RECIPE, {**LEGACY, "taken": WORDS["fast"]}, available=ALL)
+        inner = episode.decide(WORDS["dose"], {"temperature": 1.0}, LEGACY, outer)
+        episode.report(inner, 4.0, guards={"scrap": 0.5})
+        episode.close()
+        assert gate.flush() and gate.refused == []
+        assert (outer.action, outer.level, inner.level) == (WORDS["fast"], WORDS["recipe"], WORDS["dose"])
+        assert {item["level"] for item in http.get("/v1/levels").json()} == {WORDS["recipe"], WORDS["dose"]}
+        assert post(http, "/v1/operator", {"action": "revert", "why": "to look", "level": WORDS["dose"]}).status_code == 409
+        end = time.monotonic() + 20
+        while service.live.state.opened.episode < 1 and time.monotonic() < end:
+            time.sleep(0.02)
+    export_gate(file_database, GATE, tmp_path / "out")
+    assert pq.read_table(tmp_path / "out" / "log.parquet")["batch"].to_pylist() == ["07.01.2025 Früh"]
+    batch = Source(tmp_path / "out" / "log.parquet", load_problem(tmp_path / "out" / "problem.yaml")).read()
+    assert list(batch.levels) == [WORDS["recipe"], WORDS["dose"]]
 
 
 def test_a_strict_client_raises_what_the_gate_refuses(service: Service, tmp_path: Path) -> None:

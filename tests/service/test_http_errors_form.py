@@ -65,7 +65,7 @@ WRONG = {
     '{"level":"dose","context":[1]}': {"body.context": "Input should be a valid dictionary"},
     '{"level":"dose","legacy":{"distribution":[true]}}': {"body.legacy.distribution.0": "Input should be a valid number"},
     '{"level":"dose","available":["secret"]}': {"body.available.0": "Input should be a valid boolean"},
-    '{"level":"se cret","id":""}': {"body.level": "String should match pattern", "body.id": "at least 1 character"},
+    '{"level":"se/cret","id":""}': {"body.level": "String should match pattern", "body.id": "at least 1 character"},
     '{"contexts":{}}': {"body.level": "Field required", "body.contexts": "Extra inputs are not permitted"},
     '{"level":"dose","context":{"temperature":01}}': {"body": "JSON decode error"},
     "[1]": {"body": "Input should be a valid dictionary"},

@@ -13,6 +13,8 @@ from aegis.service.schemas import Answer, Ask, Close, OpenEpisode, Overrule, Rep
 RIGHT: list[tuple[type[BaseModel], dict[str, Any]]] = [
     (OpenEpisode, {}),
     (OpenEpisode, {"id": "e-1.a:b", "time": "2026-01-01"}),
+    (OpenEpisode, {"id": "07.01.2025 Früh"}),
+    (OpenEpisode, {"id": "投与 3 (夜)"}),
     (Ask, recipe()),
     (Ask, dose(context={"temperature": [1, 2.5]})),
     (Overrule, {"ask": dose(), "used": True}),
@@ -22,8 +24,11 @@ RIGHT: list[tuple[type[BaseModel], dict[str, Any]]] = [
 ]
 WRONG: list[tuple[type[BaseModel], dict[str, Any]]] = [
     (OpenEpisode, {"id": ""}),
-    (OpenEpisode, {"id": "a b"}),
-    (OpenEpisode, {"id": "x" * 65}),
+    (OpenEpisode, {"id": " a"}),
+    (OpenEpisode, {"id": "a "}),
+    (OpenEpisode, {"id": "a/b"}),
+    (OpenEpisode, {"id": "a\nb"}),
+    (OpenEpisode, {"id": "x" * 101}),
     (Ask, {**recipe(), "contexts": {}}),
     (Ask, recipe(context={"task": float("nan")})),
     (Ask, recipe(available=[1, 0, 1])),

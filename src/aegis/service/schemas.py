@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 
 from aegis.handover import ACTIONS
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]*$"
-Name = Annotated[str, Field(min_length=1, max_length=64, pattern=NAME)]
+NAME = r"^\w(?:[\w .,:;+#()-]*[\w.,:;+#()-])?$"  # letters of any language, and blanks within; no slash, which parts paths
+LONGEST_NAME = 100
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=NAME)]
 Number = Annotated[StrictInt | StrictFloat, Field(ge=-1e300, le=1e300)]
 Value = StrictBool | Number | Annotated[StrictStr, Field(max_length=200)]
 Numbers = Annotated[list[Number], Field(max_length=1000)]

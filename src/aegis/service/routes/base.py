@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Path, Request
 
 from aegis.service.auth import Token, require_permission
-from aegis.service.schemas import NAME, ErrorAnswer
+from aegis.service.schemas import LONGEST_NAME, NAME, ErrorAnswer
 
 # No spaces: keys with one are the gate's own.
 Key = Annotated[
@@ -20,7 +20,7 @@ Key = Annotated[
         description="A name of this request, chosen by you: sent again, it gets the same answer and is not done twice.",
     ),
 ]
-EpisodeName = Annotated[str, Path(min_length=1, max_length=64, pattern=NAME)]
+EpisodeName = Annotated[str, Path(min_length=1, max_length=LONGEST_NAME, pattern=NAME)]
 Reader = Annotated[Token, Depends(require_permission("read"))]
 Controller = Annotated[Token, Depends(require_permission("control"))]
 OperatorToken = Annotated[Token, Depends(require_permission("operate"))]
