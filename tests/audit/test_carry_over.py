@@ -99,7 +99,7 @@ def test_episodes_without_effects_are_not_refused(runs: int) -> None:
 
 def test_a_controller_that_looks_far_back_is_not_taken_for_an_effect() -> None:
     """Its own actions follow older ones, and rewards follow its actions: nothing carries over but through them."""
-    for run in range(4):
+    for run in range(8):
         batch = walk(stream(run, "looks back"), 400, 6, 3, 0.0, own=0.9, reacts=True)
         audit = audited(one_level(), batch)
         assert "carry-over" not in audit.codes() and "behaviour-reacts" in audit.codes("note")

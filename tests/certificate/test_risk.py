@@ -261,7 +261,7 @@ COMMANDS = st.tuples(
 
 
 @given(st.lists(COMMANDS, min_size=1, max_size=14))
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_the_risks_of_all_statements_never_exceed_what_was_asked_for(commands: list[tuple[Any, ...]]) -> None:
     """At every statement: its risk and those of all earlier ones on data that overlap add up to at most the risk it asked for.
 

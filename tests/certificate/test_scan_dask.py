@@ -66,7 +66,9 @@ def test_an_audit_on_a_cluster(engine: str, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     paths = written(tmp_path, make_table(400))
     source = Source(paths, problem_of())
-    assert audit_log(source, engine=engine).plain() == audit_log(source).plain()
+    whole = audit_log(source).plain()
+    assert audit_log(source, engine=engine).plain() == whole
+    assert audit_log(source, engine="dask", workers=2).plain() == whole  # a cluster of its own
 
 
 def test_a_scheduler_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,7 @@ def _workshop(live: LiveGate) -> Trainer:
 
 def test_a_plant_with_carry_over_pauses_the_gate_and_an_operator_resumes_it(tmp_path: Path) -> None:
     plant = serve(tmp_path / "gate.db", later=0.3)
-    plant.run(100)
+    plant.run(160)
     gate = plant.reading.gate()
     assert "flip" not in plant.kinds and gate["paused"].startswith("the audit refuses what it counts: level 'visit'")
     (refused,) = gate["audit"]["refused"]
@@ -138,7 +138,7 @@ def test_a_clean_plant_changes_hands_and_what_is_done_again_does_not(tmp_path: P
     assert gate["promise"] == "Probability of any wrong handover: at most 0.05." and gate["episodes"]["aborted"] == 0
     assert gate["audit"]["noted"] == gate["audit"]["moved"] == [] and gate["levels"][0]["comparator"] == LOG_WRITER_WORDS
     again = serve(tmp_path / "again.db", again=True)
-    again.run(90)
+    again.run(150)
     assert [item["code"] for item in again.reading.gate()["audit"]["refused"]] == ["episodes-redone"]
     assert "flip" not in again.kinds
 
@@ -146,7 +146,7 @@ def test_a_clean_plant_changes_hands_and_what_is_done_again_does_not(tmp_path: P
 def test_a_legacy_that_follows_earlier_rewards_is_noted_in_status_and_events_and_does_not_stop_the_gate(tmp_path: Path) -> None:
     plant = serve(tmp_path / "gate.db", first=1000)
     plant.follows = True
-    plant.run(140)
+    plant.run(260)
     gate = plant.reading.gate()
     assert gate["paused"] is None and gate["audit"]["refused"] == []
     assert gate["audit"]["noted"][-1]["code"] == "propensities-move"
@@ -181,10 +181,10 @@ def test_a_doubt_that_has_passed_is_shown_no_more(tmp_path: Path) -> None:
 @pytest.mark.ci
 def test_a_gate_that_was_stopped_and_started_again_decides_as_one_that_was_not(tmp_path: Path) -> None:
     whole = serve(tmp_path / "whole.db", later=0.3)
-    whole.run(100)
+    whole.run(140)
     expected = [item for item in whole.kinds if item != "opened"]
     first = serve(tmp_path / "parts.db", later=0.3)
-    for part in (50, 14, 5, 8, 23):  # the workshop forgets everything in between, and blocks are of any size
+    for part in (50, 30, 20, 8, 32):  # the workshop forgets everything in between, and blocks are of any size
         first.run(part, count=part == 50)
         first.count()
         first.counting.worker = Inline(_workshop(first.live))
