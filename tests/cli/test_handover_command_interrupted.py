@@ -37,7 +37,7 @@ INTERRUPTIBLE = [
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the run that nobody interrupted."""
+    """Return the folder of the run that was not interrupted."""
     out = tmp_path_factory.mktemp("whole") / "run"
     assert done(*QUICK, "--out", out) == 0
     return out

@@ -115,8 +115,9 @@ class Episode:
         incomplete: it broke off, or the plant decided in it without the gate; it is no evidence then.
         """
         body = {"abandoned": abandoned, "incomplete": incomplete or self._incomplete}
-        self.client._send(f"{_path(self.id)}/close", body, self.id)
-        self.client._forget(self.id)
+        end = self.client._end()
+        self.client._send(f"{_path(self.id)}/close", body, self.id, end=end)
+        self.client._forget(self.id, end)
 
 
 class Client:
@@ -179,12 +180,13 @@ class Client:
         """Open an episode, or go on with one that this control system opened before it was restarted."""
         chosen = name or uuid.uuid4().hex
         unknown: tuple[int, dict[str, dict[str, Any] | None]] = (0, {})
-        times, choices = self._spooled(self._end(), unknown, self.spool.resume, chosen)
+        end = self._end()
+        times, choices = self._spooled(end, unknown, self.spool.resume, chosen)
         if not times:
-            self._send("/v1/episodes", {"id": chosen} if time is None else {"id": chosen, "time": time}, chosen)
+            self._send("/v1/episodes", {"id": chosen} if time is None else {"id": chosen, "time": time}, chosen, end=end)
         for unanswered in (name for name, choice in choices.items() if choice is None):  # what was done there is not known
             item = {"episode": chosen, "decision": unanswered, "missing": True}
-            self._send(RESULTS, {"items": [item]}, chosen, STANDS_IN)
+            self._send(RESULTS, {"items": [item]}, chosen, STANDS_IN, end)
         answered = [ActionChoice(**choice) for choice in choices.values() if choice is not None]
         return Episode(self, chosen, answered, times, len(answered) < len(choices))
 
@@ -314,8 +316,8 @@ class Client:
         """Keep a choice for a restart."""
         self._spooled(end, None, self.spool.choose, episode, name, None if choice is None else asdict(choice))
 
-    def _forget(self, episode: str) -> None:
-        self._spooled(self._end(), None, self.spool.forget, episode)
+    def _forget(self, episode: str, end: float) -> None:
+        self._spooled(end, None, self.spool.forget, episode)
 
 
 def _path(episode: str) -> str:
