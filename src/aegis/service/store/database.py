@@ -30,7 +30,7 @@ from aegis.service.http_errors import StoreUnavailable
 metadata = MetaData()
 Whole = BigInteger().with_variant(Integer, "sqlite")
 
-# Everything that ever happened to a gate, in order. hash: of this record and the one before it.
+# Everything that ever happened to a gate, in order. hash: of this record and the one before it. caller: the name of the token.
 journal_table = Table(
     "journal",
     metadata,
@@ -43,6 +43,7 @@ journal_table = Table(
     Column("request", String(64), nullable=True),
     Column("body", Text, nullable=False),
     Column("hash", String(64), nullable=False),
+    Column("caller", String(64), nullable=True),
     UniqueConstraint("gate", "key", name="one_answer_per_key"),
     Index("by_episode", "gate", "episode"),
 )

@@ -26,13 +26,14 @@ PAGE = 2000  # records that are read at a time
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """Something to be written. episode: the number it belongs to, if any. key, request: of the request behind it."""
+    """Something to be written. episode: the number it belongs to, if any. key, request, caller: of the request behind it."""
 
     kind: str
     body: Mapping[str, Any]
     episode: int | None = None
     key: str | None = None
     request: str | None = None
+    caller: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class JournalRecord:
     key: str | None
     request: str | None
     hash: str
+    caller: str | None = None
 
 
 @dataclass(slots=True)
@@ -79,8 +81,8 @@ class Journal:
         for entry in entries:
             seq += 1
             body = json.dumps(entry.body, allow_nan=False, separators=(",", ":"), sort_keys=True)
-            head = _chained(head, seq, at, entry.kind, entry.episode, entry.key, entry.request, body)
-            row = (self.gate, seq, at, entry.kind, entry.episode, entry.key, entry.request, body, head)
+            head = _chained(head, seq, at, entry.kind, entry.episode, entry.key, entry.request, body, caller=entry.caller)
+            row = (self.gate, seq, at, entry.kind, entry.episode, entry.key, entry.request, body, head, entry.caller)
             rows.append(dict(zip(journal_table.c.keys(), row, strict=True)))
         self.doubtful, self._writing_since = True, time.monotonic()
         try:
@@ -183,8 +185,10 @@ def list_openings(database: Database) -> list[tuple[str, dict[str, Any]]]:
         return [(row["gate"], json.loads(row["body"])) for row in connection.execute(query).mappings()]
 
 
-def _chained(head: str, *fields: object) -> str:
-    return sha256("\n".join([head, *("" if field is None else str(field) for field in fields)]).encode("utf-8")).hexdigest()
+def _chained(head: str, *fields: object, caller: str | None) -> str:
+    """Return the hash of a record. One without a caller has the hash that it had before callers were written down."""
+    chained = [*fields, *([] if caller is None else [caller])]
+    return sha256("\n".join([head, *("" if field is None else str(field) for field in chained)]).encode("utf-8")).hexdigest()
 
 
 def check_row(row: Any, expected: int, head: str) -> str:
@@ -192,12 +196,12 @@ def check_row(row: Any, expected: int, head: str) -> str:
     if row["seq"] != expected:
         raise StoreDamaged(f"gate '{row['gate']}': record {expected} is missing; restore a backup")
     names = ("seq", "at", "kind", "episode", "key", "request", "body")
-    chained = _chained(head, *(row[name] for name in names))
+    chained = _chained(head, *(row[name] for name in names), caller=row["caller"])
     if chained != row["hash"]:
         raise StoreDamaged(f"gate '{row['gate']}': record {expected} was altered, or one before it; restore a backup")
     return chained
 
 
 def _record(row: Any) -> JournalRecord:
-    plain = {name: row[name] for name in ("seq", "at", "kind", "episode", "key", "request", "hash")}
+    plain = {name: row[name] for name in ("seq", "at", "kind", "episode", "key", "request", "hash", "caller")}
     return JournalRecord(body=json.loads(row["body"]), **plain)
