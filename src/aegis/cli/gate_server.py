@@ -29,6 +29,7 @@ from aegis.service import (
     TrainerProcess,
     TrainerSetup,
     list_tokens,
+    load_journal_keys,
     make_app,
 )
 
@@ -71,6 +72,7 @@ class ServerOptions:
     """How a gate is served. names: hosts under which it may be asked. rate: requests of one caller per second.
 
     standby: wait while another process serves the gate. abandon_hours: after which episodes that never end are closed.
+    journal_key: the file whose key signs the journal.
     """
 
     host: str
@@ -81,6 +83,7 @@ class ServerOptions:
     abandon_hours: float | None = None
     tls_cert: str | None = None
     tls_key: str | None = None
+    journal_key: str | None = None
 
     def __post_init__(self) -> None:
         if (self.tls_cert is None) != (self.tls_key is None):
@@ -110,8 +113,10 @@ def make_service(
         )
     first = next(iter(Journal(database, name).read()), None)
     settings, gate_seed = _gate_settings(database, name, first, changes, seed)
-    live = LiveGate(database, name, problem, settings, gate_seed)
-    worker = TrainerProcess(TrainerSetup(store, name, live.problem, load_host(learner, live.problem), gate_seed))
+    keys = None if options.journal_key is None else load_journal_keys(options.journal_key)
+    live = LiveGate(database, name, problem, settings, gate_seed, keys)
+    host = load_host(learner, live.problem)
+    worker = TrainerProcess(TrainerSetup(store, name, live.problem, host, gate_seed, options.journal_key))
     abandon = None if options.abandon_hours is None else options.abandon_hours * 3600.0
     service = Service(live, EpisodeCounter(live, worker, abandon), options.standby, options.rate, options.names)
     config = uvicorn.Config(

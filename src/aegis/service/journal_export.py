@@ -7,6 +7,7 @@ handed over, `problem-others.yaml` is the problem for candidates that the gate d
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
 from aegis.service.live_state import LiveState
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal, JournalRecord
+from aegis.service.store.journal_keys import JournalKeys
 
 LOG, PROBLEM, GATE, CHALLENGES = "log.parquet", "problem.yaml", "gate.json", "challenges"
 BLOCK = 512  # episodes that become a batch at a time
@@ -84,17 +86,24 @@ class _JournalFacts:
             self.flips.append(event)
 
 
-def export_gate(database: Database, gate: str, folder: str | Path) -> dict[str, Any]:
-    """Write the folder and return what is in it; InputError if there is no such gate, or nothing was counted yet."""
-    journal, place = Journal(database, gate), Path(folder)
+def export_gate(database: Database, gate: str, folder: str | Path, keys: JournalKeys | None = None) -> dict[str, Any]:
+    """Write the folder and return what is in it; InputError if there is no such gate, or nothing was counted yet.
+
+    keys: of the journal; without them signatures are not checked.
+    """
+    journal, place = Journal(database, gate, keys=keys), Path(folder)
     first = next(iter(journal.read()), None)
     if first is None:
         raise InputError(f"there is no gate '{gate}' in {database.shown}")
     problem = parse_problem(write_yaml(first.body["problem"]), gate)
     facts = _JournalFacts(problem)
     state = LiveState(problem, on_counted=facts.counted, on_event=facts.event)
+    callers, head = Counter[str](), ""
     for record in journal.read():
         state.apply(record)
+        head = record.hash
+        if record.caller is not None:
+            callers[record.caller] += 1
     facts.end()
     if not facts.trees:
         raise InputError(f"gate '{gate}' has counted no whole episode yet: there is nothing to export")
@@ -116,7 +125,8 @@ def export_gate(database: Database, gate: str, folder: str | Path) -> dict[str, 
             "episodes": len(facts.trees),
             "broken": facts.broken,
             "gaps": len(facts.gaps),
-            "head": journal.head_of_all(),
+            "head": head,
+            "callers": dict(callers),
             "certificates": certificates,
         }
         write_text(place / GATE, json.dumps(about, indent=2, allow_nan=False) + "\n")

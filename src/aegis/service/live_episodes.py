@@ -55,7 +55,7 @@ class LiveEpisode:
     """An episode. number: in the order of first decisions, None before. arm: who acts. last: time of the latest request about it.
 
     policies: challenges by level, of those in control when it started. results: by decision; that of the whole episode under an
-    empty id. cut: not all of its decisions are known.
+    empty id. cut: not all of its decisions are known. owner: the caller that opened it, None if any controller may write to it.
     """
 
     id: str
@@ -69,6 +69,7 @@ class LiveEpisode:
     closed: bool = False
     last: str = ""
     cut: bool = False
+    owner: str | None = None
 
     def cut_off(self) -> None:
         """Take note that not all of its decisions are known: it is no evidence."""

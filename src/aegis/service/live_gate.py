@@ -6,12 +6,13 @@ confirmed changes nothing here until the journal has been read again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
@@ -37,8 +38,17 @@ from aegis.handover import (
     without_margins,
 )
 from aegis.problem import Policy, Problem, dump_problem
+from aegis.service.auth import is_same_machine
 from aegis.service.gate_problem import legacy_columns, live_legacy, live_problem, uniform_rates
-from aegis.service.http_errors import Conflict, LateRequest, NotWriter, ServiceError, StoreDamaged, StoreUnavailable
+from aegis.service.http_errors import (
+    Conflict,
+    LateRequest,
+    NotAllowed,
+    NotWriter,
+    ServiceError,
+    StoreDamaged,
+    StoreUnavailable,
+)
 from aegis.service.integrity import ChallengerKeeper, piece_digest
 from aegis.service.journal_entries import EntryFactory
 from aegis.service.live_state import CUT, EVENT, KEPT_KEY, KEYED, LATE, OPENED, WRITER, LiveState
@@ -46,6 +56,7 @@ from aegis.service.request_checks import LegacyChecks, check_operator
 from aegis.service.schemas import Ask, Report
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal, JournalEntry, JournalRecord, list_openings
+from aegis.service.store.journal_keys import JournalKeys
 from aegis.service.store.lease import Lease
 from aegis.version import __version__
 
@@ -62,7 +73,7 @@ class LiveGate:
     """A gate beside a running controller. `start` it before anything else; `stop` lets another process take over.
 
     stated: the problem as its file says. changed: guards everything, and is notified after every write. audit: of the units of a
-    state, run before anything is approved.
+    state, run before anything is approved. keys: to sign the journal with.
     """
 
     database: Database
@@ -70,6 +81,7 @@ class LiveGate:
     stated: Problem
     settings: GateSettings
     seed: int
+    keys: JournalKeys | None = field(default=None, repr=False)
     problem: Problem = field(init=False)
     columns: dict[str, tuple[str, ...]] = field(init=False)
     legacy: Policy = field(init=False)
@@ -82,6 +94,7 @@ class LiveGate:
     changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     audit: Audit | None = field(default=None, init=False)
     _count: GateCount | None = field(default=None, init=False)
+    _caller: str | None = field(default=None, init=False)  # of the request that is being answered
     _entries: EntryFactory = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,7 +105,7 @@ class LiveGate:
         self.columns = legacy_columns(self.problem)
         self.legacy = live_legacy(self.problem)
         self.state = LiveState(self.problem, self.seed)
-        self.journal = Journal(self.database, self.name)
+        self.journal = Journal(self.database, self.name, keys=self.keys)
         self.lease = Lease(self.database, self.name)
         self.keeper = ChallengerKeeper(self.journal, self.state, self.problem)
         checks = LegacyChecks(uniform=not self.columns, rates=uniform_rates(self.stated))
@@ -124,10 +137,11 @@ class LiveGate:
         with self.changed:
             for record in self.journal.news():
                 self.state.apply(record)
+            self.journal.chain.check_end(self.keys)
             _, event = open_gate(self.settings, tuple(reversed(self.problem.names)), json_digest(dump_problem(self.problem)))
             about = {"event": event_to_plain(event), "seed": self.seed, "problem": dump_problem(self.problem)}
             if self.state.gate is None:
-                self._write([JournalEntry(OPENED, about)])
+                self._write([JournalEntry(OPENED, about), *([] if self.keys is None else [self.journal.key_entry()])])
             else:
                 self._check_same(about)
             self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
@@ -187,7 +201,9 @@ class LiveGate:
     # ---- writing -----------------------------------------------------------------------------------------------------------
 
     def _write(self, entries: Sequence[JournalEntry], challengers: StoredPieces | None = None) -> list[JournalRecord]:
-        """Write entries and apply them. The caller holds `changed`."""
+        """Write entries and apply them. The caller holds `changed`. What a request leads to carries the name of its token."""
+        if self._caller is not None:
+            entries = [replace(item, caller=self._caller) for item in entries]
         records = self.journal.append(entries, challengers)
         for record in records:
             self.state.apply(record)
@@ -209,12 +225,33 @@ class LiveGate:
             self.stop()
             raise NotWriter(f"another process has become the writer of gate '{self.name}'")
 
-    def _once(self, key: str, request: Mapping[str, Any], entry: Callable[[], JournalEntry]) -> JournalRecord:
-        """Return what is written under a key: now, or before if the same request comes again; Conflict if it is another one."""
-        digest = _digest(request)
+    @contextlib.contextmanager
+    def _requested(self, caller: str | None) -> Iterator[None]:
+        """Hold the gate for a request; NotWriter unless this process is the writer."""
         with self.changed:
-            self._ready()
+            self._caller = caller
             try:
+                self._ready()
+                yield
+            finally:
+                self._caller = None
+
+    def _once(
+        self,
+        key: str,
+        request: Mapping[str, Any],
+        entry: Callable[[], JournalEntry],
+        episodes: Sequence[str],
+        caller: str | None,
+    ) -> JournalRecord:
+        """Return what is written under a key: now, or before if the same request comes again; Conflict if it is another one.
+
+        episodes: those that the request writes to; NotAllowed if another controller has opened one of them.
+        """
+        digest = _digest(request)
+        with self._requested(caller):
+            try:
+                self._check_owner(episodes)
                 return self._write([replace(entry(), key=key, request=digest)])[0]
             except ServiceError as error:
                 if self.journal.doubtful:  # the journal is read again before the next request
@@ -240,21 +277,36 @@ class LiveGate:
                 f"episode '{episode}' had decisions that came after it was closed and counted: it was counted as all of it"
             )
 
+    def _check_owner(self, episodes: Sequence[str]) -> None:
+        """Raise NotAllowed if an episode belongs to another controller than the caller, also if it was counted already."""
+        for episode in dict.fromkeys(episodes) if self._caller is not None else ():
+            tree = self.state.trees.get(episode)
+            opened = self.journal.under(internal_key("episode", episode)) if tree is None else None
+            owner = tree.owner if tree is not None else opened.caller if opened is not None else None
+            if not is_same_machine(owner, self._caller):
+                raise NotAllowed(
+                    f"episode '{episode}' was opened by another controller: only the controller that opened an episode may write "
+                    "to it (its next token is called MACHINE/..., see 'aegis token make')"
+                )
+
     def _before(self, key: str, digest: str) -> JournalRecord | None:
-        """Return the record of the same request under a key; Conflict if another request used the key."""
+        """Return the record of the same request under a key; Conflict if another request, or another caller, used the key."""
         before = self.journal.under(key)
+        if before is not None and not is_same_machine(before.caller, self._caller):
+            raise Conflict(f"the key '{key}' was used before, by another caller")
         if before is not None and before.request != digest:
             raise Conflict(f"the key '{key}' was used before, for another request")
         return before
 
     # ---- episodes ----------------------------------------------------------------------------------------------------------
 
-    def open_episode(self, key: str, name: str | None = None, time: str | float | None = None) -> Answers:
+    def open_episode(
+        self, key: str, name: str | None = None, time: str | float | None = None, caller: str | None = None
+    ) -> Answers:
         """Open an episode, under its own name or one made from the key; Conflict if it was opened before, under another key."""
         chosen = name or sha256(key.encode()).hexdigest()[:20]
         digest = _digest({"open": chosen, "time": time})
-        with self.changed:
-            self._ready()
+        with self._requested(caller):
             before = self._before(key, digest)
             if before is None:
                 if self._known(chosen):
@@ -263,32 +315,35 @@ class LiveGate:
                 before = self._write([opened, JournalEntry(KEYED, {"episode": chosen}, None, key, digest)])[0]
             return {"episode": chosen, "opened": before.at}  # one transaction: both records are of the same moment
 
-    def decide(self, key: str, episode: str, ask: Ask) -> Answers:
+    def decide(self, key: str, episode: str, ask: Ask, caller: str | None = None) -> Answers:
         """Answer what is to be done at a decision."""
         request = {"decide": episode, "ask": ask.model_dump()}
-        return self._answer(self._once(key, request, lambda: self._entries.decision(episode, ask)))
+        return self._answer(self._once(key, request, lambda: self._entries.decision(episode, ask), [episode], caller))
 
-    def overrule(self, key: str, episode: str, ask: Ask, used: Any, explored: bool = False) -> Answers:
+    def overrule(self, key: str, episode: str, ask: Ask, used: Any, explored: bool = False, caller: str | None = None) -> Answers:
         """Take note that the legacy's own action was used, since the gate did not answer in time.
 
         explored: it was drawn with the probabilities that the legacy says.
         """
         request = {"overrule": episode, "ask": ask.model_dump(), "used": used, "explored": explored}
-        return self._answer(self._once(key, request, lambda: self._entries.overruled(episode, ask, used, explored)))
+        entry = lambda: self._entries.overruled(episode, ask, used, explored)  # noqa: E731
+        return self._answer(self._once(key, request, entry, [episode], caller))
 
-    def report(self, key: str, items: Sequence[Report]) -> Answers:
+    def report(self, key: str, items: Sequence[Report], caller: str | None = None) -> Answers:
         """Take note of results of decisions; all of them, or none."""
         request = {"report": [item.model_dump() for item in items]}
-        record = self._once(key, request, lambda: self._entries.results(items))
+        record = self._once(key, request, lambda: self._entries.results(items), [item.episode for item in items], caller)
         return {"accepted": len(record.body["items"]), "late": record.kind == LATE, "at": record.at}
 
-    def close(self, key: str, episode: str, abandoned: bool = False, incomplete: bool = False) -> Answers:
+    def close(
+        self, key: str, episode: str, abandoned: bool = False, incomplete: bool = False, caller: str | None = None
+    ) -> Answers:
         """Close an episode: it takes no more decisions. abandoned: rewards that have not come are missing for good.
 
         incomplete: some of its decisions are not known, so that it is no evidence of anything.
         """
         request = {"close": episode, "abandoned": abandoned} | ({"incomplete": True} if incomplete else {})
-        record = self._once(key, request, lambda: self._entries.closed(episode, abandoned, incomplete))
+        record = self._once(key, request, lambda: self._entries.closed(episode, abandoned, incomplete), [episode], caller)
         return {"episode": record.body["episode"], "closed": record.at, "missing": len(record.body["missing"])}
 
     def _answer(self, record: JournalRecord) -> Answers:
@@ -319,7 +374,16 @@ class LiveGate:
 
     # ---- the gate ----------------------------------------------------------------------------------------------------------
 
-    def say(self, key: str, action: str, who: str, why: str, level: str | None = None, challenge: str | None = None) -> Answers:
+    def say(
+        self,
+        key: str,
+        action: str,
+        who: str,
+        why: str,
+        level: str | None = None,
+        challenge: str | None = None,
+        caller: str | None = None,
+    ) -> Answers:
         """Do what an operator wants; WrongRequest if no gate can do it, Conflict if it cannot be done now.
 
         challenge: the one that they have read is waiting at the level.
@@ -327,8 +391,7 @@ class LiveGate:
         request = {"operator": action, "who": who, "why": why, "level": level, "challenge": challenge}
         digest, audited_gate, audited = _digest(request), None, NO_RESPONSE
         for _ in range(TRIES):
-            with self.changed:
-                self._ready()
+            with self._requested(caller):
                 check_operator(self.state.opened.levels, action, why, level)
                 before = self._before(key, digest)
                 if before is not None:

@@ -107,7 +107,8 @@ class LiveState:
         elif kind == WRITER:
             self.writer = str(body["writer"])
         elif kind == EPISODE:
-            self.trees[body["id"]] = LiveEpisode(body["id"], record.at, body.get("time"), last=record.at)
+            opened = LiveEpisode(body["id"], record.at, body.get("time"), last=record.at, owner=record.caller)
+            self.trees[opened.id] = opened
         elif kind in (DECISION, OVERRULED):
             self._decision(body, record.at)
         elif kind == RESULTS:

@@ -44,6 +44,7 @@ from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
 from aegis.service.live_state import LiveState
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal
+from aegis.service.store.journal_keys import load_journal_keys
 
 BROKEN = "broken"  # the arm of an episode that is not whole
 UnitEvidence = dict[str, dict[str, tuple[Logs, ...]]]  # by challenge and claim
@@ -167,13 +168,14 @@ class TrainerGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TrainerSetup:
-    """What a trainer needs to resume its work: where the journal is, and which host proposes challengers."""
+    """What a trainer needs to resume its work: where the journal and its key are, and which host proposes challengers."""
 
     store: str
     gate: str
     problem: Problem
     host: Host
     seed: int
+    journal_key: str | None = None
 
 
 @dataclass(slots=True)
@@ -255,6 +257,7 @@ def _resume_trainer(order: TrainerSetup) -> Trainer:
     trainer = Trainer(order.problem, order.host, order.seed)
     state = LiveState(order.problem, on_counted=trainer.counted)
     with contextlib.closing(Database.at(order.store)) as database:
-        for record in Journal(database, order.gate).read():
+        keys = None if order.journal_key is None else load_journal_keys(order.journal_key)
+        for record in Journal(database, order.gate, keys=keys).read():
             state.apply(record)
     return trainer
