@@ -276,6 +276,12 @@ class LiveGate:
         request = {"overrule": episode, "ask": ask.model_dump(), "used": used, "explored": explored}
         return self._answer(self._once(key, request, lambda: self._entries.overruled(episode, ask, used, explored)))
 
+    def replace(self, key: str, episode: str, decision: str, used: Any, why: str | None = None) -> Answers:
+        """Take note that an interlock or a person replaced the action of a decision: the episode counts at its worst."""
+        request = {"replace": episode, "decision": decision, "used": used, "why": why}
+        record = self._once(key, request, lambda: self._entries.replaced(episode, decision, used, why))
+        return {"episode": episode, "decision": decision, "replaced": record.body["replaced"], "at": record.at}
+
     def report(self, key: str, items: Sequence[Report]) -> Answers:
         """Take note of results of decisions; all of them, or none."""
         request = {"report": [item.model_dump() for item in items]}
