@@ -87,8 +87,8 @@ def certified(claim: ClaimState, units: list[Part], trips: Array, worst: Part | 
 @pytest.mark.parametrize(
     ("rate", "runs"),
     [
-        (0.04, 150),
-        (1.0, 100),
+        (0.04, 80),
+        (1.0, 80),
         pytest.param(0.04, 600, marks=pytest.mark.ci),
         *(pytest.param(rate, 3000, marks=pytest.mark.soak) for rate in (0.01, 0.04, 1.0)),
     ],

@@ -42,6 +42,12 @@ from aegis.errors import SettingError
 @click.option("--tls-cert", type=click.Path(exists=True), metavar="FILE", help="Certificate chain, to serve over TLS.")
 @click.option("--tls-key", type=click.Path(exists=True), metavar="FILE", help="Its key.")
 @click.option(
+    "--tls-client-ca",
+    type=click.Path(exists=True),
+    metavar="FILE",
+    help="Refuse callers without a certificate that these authorities signed.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning"]),
     default="warning",
