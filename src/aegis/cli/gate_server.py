@@ -7,6 +7,7 @@ import ipaddress
 import json
 import logging
 import secrets
+import ssl
 import sys
 import threading
 import time
@@ -73,6 +74,7 @@ class ServerOptions:
 
     standby: wait while another process serves the gate. abandon_hours: after which episodes that never end are closed.
     journal_key: the file whose key signs the journal.
+    tls_client_ca: the authorities of callers, who then need a certificate.
     """
 
     host: str
@@ -84,8 +86,11 @@ class ServerOptions:
     tls_cert: str | None = None
     tls_key: str | None = None
     journal_key: str | None = None
+    tls_client_ca: str | None = None
 
     def __post_init__(self) -> None:
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            raise SettingError("--tls-client-ca asks callers for certificates, over TLS: give --tls-cert and --tls-key too")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise SettingError("--tls-cert and --tls-key belong together")
 
@@ -130,6 +135,8 @@ def make_service(
         limit_concurrency=512,
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
+        ssl_ca_certs=options.tls_client_ca,
+        ssl_cert_reqs=ssl.CERT_NONE if options.tls_client_ca is None else ssl.CERT_REQUIRED,
         server_header=False,
     )
     server = uvicorn.Server(config)

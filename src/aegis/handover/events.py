@@ -69,7 +69,8 @@ class UnitCounted:
 
     arm: 'agent' if the policy in control acted, which is the legacy at levels that have not changed hands, 'legacy' if the
     episode was held back, 'before' if it was left to what acted before the last flip, 'mixed' if the legacy took decisions that
-    were not its own. reward: scaled mean reward, None if it is missing. evidence: of the challenges that count it.
+    were not its own, 'overruled' if an interlock or a person replaced an action: its evidence is the least possible. reward:
+    scaled mean reward, None if it is missing. evidence: of the challenges that count it.
     """
 
     episode: Whole
@@ -279,4 +280,8 @@ AGENT, BEFORE, LEGACY = "agent", "before", "legacy"
 
 MIXED = "mixed"  # the arm of an episode in which control changed hands
 
-ARMS = (AGENT, BEFORE, LEGACY, MIXED)
+OVERRULED = "overruled"  # the arm of an episode in which an interlock or a person replaced an action
+
+ARMS = (AGENT, BEFORE, LEGACY, MIXED, OVERRULED)
+
+TESTED_ARMS = (AGENT, OVERRULED)  # of episodes that tests count

@@ -14,11 +14,11 @@ from aegis.audit import SEVERAL_LOGGERS
 from aegis.errors import InputError, RefusedError, SettingError, check_choice
 from aegis.handover.challenge import GAIN, VALUE, Challenge, ClaimState, check_claim, check_logs
 from aegis.handover.events import (
-    AGENT,
     ARMS,
     BEFORE,
     LEGACY,
     MIXED,
+    TESTED_ARMS,
     Alarm,
     AuditNote,
     ChallengeCertified,
@@ -257,7 +257,7 @@ def _check(state: GateState, unit: UnitCounted) -> None:
         raise InputError(f"episode {unit.episode}: the scaled reward lies between 0 and 1, found {unit.reward!r}")
     if state.paused is not None:
         return  # nothing is counted
-    expected = {item.name for item in state.counting(unit.episode)} if unit.arm == AGENT else set()
+    expected = {item.name for item in state.counting(unit.episode)} if unit.arm in TESTED_ARMS else set()
     if set(unit.evidence) != expected:
         raise InputError(
             f"episode {unit.episode}: expected evidence for the challenges {sorted(expected)}, found {sorted(unit.evidence)}"

@@ -12,6 +12,8 @@ from aegis.errors import InputError
 from aegis.evidence import Monitor
 from aegis.handover.challenge import Challenge
 from aegis.handover.events import (
+    OVERRULED,
+    TESTED_ARMS,
     Alarm,
     AuditNote,
     ChallengeCertified,
@@ -179,8 +181,9 @@ def _unit(state: GateState, event: UnitCounted) -> GateState:
         raise InputError(f"episode {event.episode} started before challenge '{min(closed)}' was frozen, or it is not open")
     challenges = tuple(item.add(event.evidence[item.name]) if item.name in event.evidence else item for item in state.challenges)
     monitor = state.monitor
-    if monitor is not None and event.arm == "agent" and event.episode >= state.monitored_since:
-        monitor = monitor.step(1.0 if event.reward is None else event.reward)  # a missing reward may be the best
+    if monitor is not None and event.arm in TESTED_ARMS and event.episode >= state.monitored_since:
+        # A missing reward may be the best, and so may that of an episode without what replaced an action in it.
+        monitor = monitor.step(1.0 if event.reward is None or event.arm == OVERRULED else event.reward)
     audited = state.audited + state.audits(event)
     return replace(state, episode=event.episode, challenges=challenges, monitor=monitor, audited=audited)
 

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from aegis.errors import AegisError
 from aegis.handover import (
     NO_RESPONSE,
+    OVERRULED,
+    TESTED_ARMS,
     AuditResponse,
     GateState,
     UnitCounted,
@@ -112,15 +114,19 @@ class EpisodeCounter:
         self._abandon()
         if not trees:
             return False
-        broken = next((place for place, tree in enumerate(trees) if not tree.whole(self.live.problem)), len(trees))
+        broken = next((place for place, tree in enumerate(trees) if not self._judged(tree)), len(trees))
         if broken == 0:
             self._broken(trees[0])
         else:
             self._count(gate, trees[:broken])
         return True
 
+    def _judged(self, tree: LiveEpisode) -> bool:
+        """Say whether what an episode contributes is known: it is whole, or counts at its worst."""
+        return tree.whole(self.live.problem) or tree.arm == OVERRULED
+
     def _count(self, gate: GateState, trees: Sequence[LiveEpisode]) -> None:
-        """Judge whole episodes and count them one by one, until something changes what is tested."""
+        """Judge episodes and count them one by one, until something changes what is tested."""
         tested = gate if gate.paused is None else replace(gate, challenges=())  # while it is paused nothing is evidence
         try:
             pieces = {name: self.live.keeper.piece(name) for name in self.worker.call("unknown", tested)}
@@ -141,7 +147,7 @@ class EpisodeCounter:
                 if now.challenges and [item.name for item in now.challenges] != [item.name for item in gate.challenges]:
                     return  # something was frozen or given up meanwhile: these judgements do not count now
                 counting = {item.name for item in now.counting(tree.number or 0)} if now.paused is None else set()
-                evidence = {name: judgement.evidence[name] for name in counting} if tree.arm == "agent" else {}
+                evidence = {name: judgement.evidence[name] for name in counting} if tree.arm in TESTED_ARMS else {}
                 unit = UnitCounted(tree.number or 0, judgement.reward, tree.arm, evidence)
                 events = self.live.after(unit)
                 due, audited = is_audit_due(now, unit, events), standing_postponement(now, unit, events)

@@ -21,6 +21,7 @@ from aegis.handover import (
     ARM_COLUMN,
     NUMBER_COLUMN,
     OTHERS_FILE,
+    OVERRULED,
     Challenge,
     ChallengeCertified,
     Event,
@@ -55,10 +56,13 @@ class _JournalFacts:
     certified: dict[str, ChallengeCertified] = field(default_factory=dict)
     flips: list[Flipped] = field(default_factory=list)
     gaps: set[int] = field(default_factory=set)  # numbers of episodes that are no evidence, or that stand for one left out
+    overruled: set[int] = field(default_factory=set)  # numbers of episodes that count at their worst
     broken: int = 0
     _left_out: bool = False
 
     def counted(self, tree: LiveEpisode, unit: UnitCounted) -> None:
+        if unit.arm == OVERRULED:
+            self.overruled.add(unit.episode)
         if not tree.whole(self.problem):
             self.broken += 1
             self._left_out = True
@@ -156,7 +160,7 @@ def _certificate(
     until = crossing.episode if crossing.gain_lower >= flip.gain_lower else flip.episode
     learned = batch.take_episodes(np.flatnonzero(numbers <= frozen_at))
     folder = f"{CHALLENGES}/{flip.challenge}"
-    save_challenge(
-        place / folder, keeper.piece(flip.challenge), problem, challenge, until, episode_fingerprints(problem, learned)
-    )
+    overruled = sum(challenge.since <= number <= until for number in facts.overruled)
+    seen = episode_fingerprints(problem, learned)
+    save_challenge(place / folder, keeper.piece(flip.challenge), problem, challenge, until, seen, overruled)
     return {"level": flip.level, "challenge": flip.challenge, "folder": folder, "episode": flip.episode, "until": until}

@@ -329,6 +329,15 @@ class LiveGate:
         entry = lambda: self._entries.overruled(episode, ask, used, explored)  # noqa: E731
         return self._answer(self._once(key, request, entry, [episode], caller))
 
+    def replace(
+        self, key: str, episode: str, decision: str, used: Any, why: str | None = None, caller: str | None = None
+    ) -> Answers:
+        """Take note that an interlock or a person replaced the action of a decision: the episode counts at its worst."""
+        request = {"replace": episode, "decision": decision, "used": used, "why": why}
+        entry = lambda: self._entries.replaced(episode, decision, used, why)  # noqa: E731
+        record = self._once(key, request, entry, [episode], caller)
+        return {"episode": episode, "decision": decision, "replaced": record.body["replaced"], "at": record.at}
+
     def report(self, key: str, items: Sequence[Report], caller: str | None = None) -> Answers:
         """Take note of results of decisions; all of them, or none."""
         request = {"report": [item.model_dump() for item in items]}

@@ -38,6 +38,7 @@ OPENED, WRITER, EPISODE, DECISION, OVERRULED, RESULTS, LATE, CLOSED, EVENT = (
 )
 
 KEYED = "keyed"  # under which key an episode was opened; it changes nothing
+REPLACED = "replaced"  # an interlock or a person replaced the action of a decision
 CUT = "cut"  # an episode that was closed took decisions that are not known here
 DECISIONS = TypeAdapter(LiveDecision)  # reads them from the bodies of records
 OnCounted = Callable[[LiveEpisode, UnitCounted], None]
@@ -116,6 +117,11 @@ class LiveState:
                 tree = self.trees[item["episode"]]
                 result = DecisionResult(item["reward"], item["outcome"], item["guards"])
                 tree.results[item["decision"]], tree.last = result, record.at
+        elif kind == REPLACED:
+            tree = self.trees[body["episode"]]
+            tree.last = record.at
+            if body["replaced"]:
+                tree.replace_action(body["decision"], body["index"])
         elif kind == CLOSED:
             self._closed(body, record.at)
         elif kind == CUT:

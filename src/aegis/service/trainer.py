@@ -20,6 +20,7 @@ from aegis.errors import AegisError
 from aegis.handover import (
     AGENT,
     NO_RESPONSE,
+    OVERRULED,
     AuditResponse,
     Challenger,
     GateState,
@@ -80,10 +81,10 @@ class Trainer:
         self.legacy = live_legacy(self.problem)
 
     def counted(self, tree: LiveEpisode, unit: UnitCounted) -> None:
-        """Take up an episode that was counted. One that is not whole cannot be learned from, but keeps its place."""
+        """Take up an episode that was counted. One that is not whole or was overruled only keeps its place."""
         if len(self.arms) >= unit.episode:
             return  # known already
-        whole = tree.whole(self.problem)
+        whole = tree.whole(self.problem) and not tree.replaced
         self.arms.append(tree.arm if whole else BROKEN)
         if whole:
             self._unjoined.append(tree)
@@ -109,16 +110,27 @@ class Trainer:
         return True, self._audit.asked(latest, 0, deciding, state.put_off)
 
     def judge(self, trees: Sequence[LiveEpisode], state: GateState, pieces: Mapping[str, bytes]) -> list[EpisodeJudgement]:
-        """Return what whole episodes contribute, in their order, to the challenges of `state` that count the last of them.
+        """Return what episodes contribute, in their order, to the challenges of `state` that count the last of them.
 
-        pieces: stored challengers that are not known here (`unknown`), by challenge.
+        They are whole, or overruled: those contribute the least, whatever they have earned. pieces: stored challengers that
+        are not known here (`unknown`), by challenge.
         """
+        last = max(tree.number or 0 for tree in trees)
+        challengers = {item.name: self._challenger(item.name, state, pieces) for item in state.counting(last)}
+        self._challengers = {name: item for name, item in self._challengers.items() if name in challengers}
+        plain = [tree for tree in trees if tree.arm != OVERRULED]
+        contributed = iter(self._contributions(plain, challengers))
+        worst = {name: item.worst_evidence() for name, item in challengers.items()}
+        return [EpisodeJudgement(self._reward(tree), worst) if tree.arm == OVERRULED else next(contributed) for tree in trees]
+
+    def _contributions(self, trees: Sequence[LiveEpisode], challengers: Mapping[str, Challenger]) -> list[EpisodeJudgement]:
+        """Return what whole episodes contribute by how they went."""
+        if not trees:
+            return []
         batch = episodes_to_batch(self.problem, trees, self.columns)
         rewards = scaled_episode_rewards(self.problem, batch)
-        last = max(tree.number or 0 for tree in trees)
         known: dict[tuple[str, bool], Batch] = {}
-        evidence = {item.name: self._challenger(item.name, state, pieces).evidence(batch, known) for item in state.counting(last)}
-        self._challengers = {name: item for name, item in self._challengers.items() if name in evidence}
+        evidence = {name: item.evidence(batch, known) for name, item in challengers.items()}
         return [
             EpisodeJudgement(
                 None if math.isnan(rewards[place]) else float(rewards[place]),
@@ -126,6 +138,13 @@ class Trainer:
             )
             for place in range(len(trees))
         ]
+
+    def _reward(self, tree: LiveEpisode) -> float | None:
+        """Return what an overruled episode has earned; None if that is not known."""
+        if not tree.whole(self.problem):
+            return None
+        reward = float(scaled_episode_rewards(self.problem, episodes_to_batch(self.problem, [tree], self.columns))[0])
+        return None if math.isnan(reward) else reward
 
     def unknown(self, state: GateState) -> list[str]:
         """Return the challenges of a state whose challengers have to be sent along."""

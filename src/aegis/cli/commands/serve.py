@@ -43,6 +43,12 @@ from aegis.errors import SettingError
 @click.option("--tls-key", type=click.Path(exists=True), metavar="FILE", help="Its key.")
 @key_option("Signs the journal; made by 'aegis store key'.")
 @click.option(
+    "--tls-client-ca",
+    type=click.Path(exists=True),
+    metavar="FILE",
+    help="Refuse callers without a certificate that these authorities signed.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning"]),
     default="warning",

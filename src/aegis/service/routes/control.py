@@ -7,7 +7,21 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from aegis.service.routes.base import Controller, EpisodeName, Key, OperatorToken, answers, service_of
-from aegis.service.schemas import Accepted, Answer, Ask, Close, Closed, Done, Opened, OpenEpisode, Overrule, Reports, Say
+from aegis.service.schemas import (
+    Accepted,
+    Answer,
+    Ask,
+    Close,
+    Closed,
+    Done,
+    Opened,
+    OpenEpisode,
+    Overrule,
+    Replace,
+    Replaced,
+    Reports,
+    Say,
+)
 
 router = APIRouter(prefix="/v1", tags=["control"])
 
@@ -31,6 +45,12 @@ def decide(request: Request, episode: EpisodeName, body: Ask, key: Key, token: C
 def overrule(request: Request, episode: EpisodeName, body: Overrule, key: Key, token: Controller) -> Any:
     """Say that the legacy's own action was used, since the gate did not answer in time."""
     return service_of(request).live.overrule(key, episode, body.ask, body.used, body.explored, caller=token.name or None)
+
+
+@router.post("/episodes/{episode}/replaced", response_model=Replaced, responses=answers(404, 409, 422, 503))
+def replace(request: Request, episode: EpisodeName, body: Replace, key: Key, token: Controller) -> Any:
+    """Say that an interlock or a person replaced the action of a decision. The episode goes on."""
+    return service_of(request).live.replace(key, episode, body.decision, body.used, body.why, caller=token.name or None)
 
 
 @router.post("/results", response_model=Accepted, responses=answers(404, 409, 422, 503))
