@@ -201,6 +201,20 @@ class Restarted:
 
 
 @dataclass(frozen=True, slots=True)
+class LateDecision:
+    """A decision of unit `unit` came after it was counted as whole: what rests on it claims nothing any more.
+
+    levels: those in control by a test that counted it.
+    """
+
+    episode: Whole
+    unit: Whole
+    why: str
+    levels: tuple[str, ...] = ()
+    kind: Literal["late"] = "late"
+
+
+@dataclass(frozen=True, slots=True)
 class Reverted:
     """An operator gave a level back to the legacy, from `since` on."""
 
@@ -245,6 +259,7 @@ Event = (
     | DoubtPassed
     | AuditNote
     | Restarted
+    | LateDecision
     | Reverted
     | ModeChanged
     | OperatorAction

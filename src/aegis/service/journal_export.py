@@ -27,6 +27,7 @@ from aegis.handover import (
     Event,
     Flipped,
     Frozen,
+    LateDecision,
     UnitCounted,
     episode_fingerprints,
     problem_as_logged,
@@ -88,6 +89,8 @@ class _JournalFacts:
             self.certified[event.challenge] = event
         elif isinstance(event, Flipped):
             self.flips.append(event)
+        elif isinstance(event, LateDecision) and any(number == event.unit for number, _ in self.trees):
+            self.gaps.add(event.unit)
 
 
 def export_gate(database: Database, gate: str, folder: str | Path, keys: JournalKeys | None = None) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from aegis.handover import (
     GateInput,
     GateSettings,
     GateState,
+    LateDecision,
     OperatorAction,
     Paused,
     event_to_plain,
@@ -264,18 +265,26 @@ class LiveGate:
                 raise
 
     def _cut(self, episode: str) -> None:
-        """Take note that an episode had more decisions than were known when it was closed: it is no evidence.
-
-        If it has been counted already, the gate pauses. The open tests are given up when it is resumed. An episode that the gate
-        itself had closed was never evidence.
-        """
+        """Take note that an episode had more decisions than were known when it was closed: it is no evidence."""
         tree = self.state.trees.get(episode)
         if tree is not None and not tree.cut:
             self._write([JournalEntry(CUT, {"episode": episode}, tree.number)])
-        if tree is None and self.state.opened.paused is None and self.journal.under(internal_key("abandoned", episode)) is None:
-            self.pause(
-                f"episode '{episode}' had decisions that came after it was closed and counted: it was counted as all of it"
-            )
+        if tree is None:
+            self._cut_counted(episode)
+
+    def _cut_counted(self, episode: str) -> None:
+        """Take note of the first late decision of a counted episode: the gate gives up the tests that counted it, and goes on.
+
+        More of them change nothing, since no test that starts later counts the episode. One that the gate itself had closed was
+        never evidence, and one without decisions was never counted.
+        """
+        under, opened = internal_key("late", episode), self.journal.under(internal_key("episode", episode))
+        if opened is None or any(self.journal.under(name) for name in (under, internal_key("abandoned", episode))):
+            return
+        number = self.journal.number_of(episode, opened.seq)
+        if number is not None:
+            why = f"a decision of episode '{episode}' came after it was closed and counted as whole"
+            self.step(LateDecision(self.state.opened.episode, number, why), under)
 
     def _check_owner(self, episodes: Sequence[str]) -> None:
         """Raise NotAllowed if an episode belongs to another controller than the caller, also if it was counted already."""

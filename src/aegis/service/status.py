@@ -53,6 +53,7 @@ class ControlChanges:
 
     history: list[dict[str, Any]] = field(default_factory=list)
     alarm: dict[str, Any] | None = None
+    _paused: bool = False
     _control: dict[str, dict[str, Any]] = field(default_factory=dict)  # by level, since when it is controlled so, and why
     _operator: OperatorAction | None = None
 
@@ -65,8 +66,10 @@ class ControlChanges:
         self._operator = None
         if isinstance(event, Alarm):
             self.alarm = dict(shown)
-        if isinstance(event, Reverted | Restarted):
+        if isinstance(event, Reverted) or (isinstance(event, Restarted) and self._paused):
             self.alarm = None
+        if isinstance(event, Paused | Restarted):
+            self._paused = isinstance(event, Paused)
         if isinstance(event, Flipped | Reverted | Restarted):
             change = {**shown, **reason}
             self.history = [*self.history[-MOST_CHANGES + 1 :], change]
@@ -247,10 +250,11 @@ class GateStatus:
                 "holding": None if holding is None else asdict(holding),
                 "overruled": self.overruled,
                 "aborted": self.aborted,
+                "late": state.late,
             },
             "audit": {
                 "refused": [_finding(item) for item in state.refusals],
-                "doubted": [item.level for item in state.deployed if item.doubted],
+                "doubted": [item.level for item in state.deployed if item.in_doubt],
                 "put_off": None if state.put_off is None else _finding(state.put_off),
                 "noted": [_finding(item) for item in state.notes],
                 "moved": legacy_change_warnings(state, stated_levels(self.live.problem)),

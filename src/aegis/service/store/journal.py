@@ -23,6 +23,7 @@ from aegis.service.store.database import Database, challengers_table, journal_ta
 from aegis.service.store.journal_keys import JournalKeys
 
 PAGE = 2000  # records that are read at a time
+FEW = 200  # where what is looked for is near
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,19 @@ class Journal:
     def under(self, key: str) -> JournalRecord | None:
         """Return what was written under a key."""
         return self._one(journal_table.c.key == key)
+
+    def number_of(self, episode: str, after: int) -> int | None:
+        """Return the number of an episode by its id; None if nothing was decided in it. after: the record that opened it.
+
+        The first record of an episode with a number is its first decision; one without decisions has no number when it is closed.
+        """
+        about = journal_table.c.episode.is_not(None) | (journal_table.c.kind == "closed")
+        while rows := self._rows(after, FEW, about):
+            for row in rows:
+                if json.loads(row["body"]).get("episode") == episode:
+                    return None if row["episode"] is None else int(row["episode"])
+            after = rows[-1]["seq"]
+        return None
 
     def events(self, after: int, kind: str, limit: int) -> list[JournalRecord]:
         """Return records of one kind after a number, oldest first."""
