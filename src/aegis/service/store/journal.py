@@ -102,17 +102,16 @@ class Journal:
         self.last, self.head = seq, head
         return [_record(row) for row in rows]
 
-    def news(self) -> list[JournalRecord]:
-        """Return the records in the store that were not known here."""
-        records = list(self.read(self.last))
-        if records:
-            self.last, self.head = records[-1].seq, records[-1].hash
+    def news(self) -> Iterator[JournalRecord]:
+        """Yield the records in the store that were not known here; each is known once it is yielded."""
+        for record in self.read(self.last):
+            self.last, self.head = record.seq, record.hash
+            yield record
         self.doubtful = False
-        return records
 
     def read(self, after: int = 0) -> Iterator[JournalRecord]:
         """Yield the records after a number, in order; StoreDamaged if one is missing or was altered."""
-        head = self.head if after == self.last else self._hash(after)
+        head = self.head if after == self.last else self.hash_at(after)
         while True:
             rows = self._rows(after, PAGE)
             for row in rows:
@@ -122,6 +121,14 @@ class Journal:
             if len(rows) < PAGE:
                 return
 
+    def first(self) -> JournalRecord | None:
+        """Return the first record, which opened the gate; None if there is none. StoreDamaged if it was altered."""
+        rows = self._rows(0, 1)
+        if not rows:
+            return None
+        check_row(rows[0], 1, START)
+        return _record(rows[0])
+
     def under(self, key: str) -> JournalRecord | None:
         """Return what was written under a key."""
         return self._one(journal_table.c.key == key)
@@ -129,6 +136,13 @@ class Journal:
     def events(self, after: int, kind: str, limit: int) -> list[JournalRecord]:
         """Return records of one kind after a number, oldest first."""
         return [_record(row) for row in self._rows(after, limit, journal_table.c.kind == kind)]
+
+    def every(self, kind: str) -> Iterator[JournalRecord]:
+        """Yield all records of one kind, unchecked."""
+        after = 0
+        while rows := self._rows(after, PAGE, journal_table.c.kind == kind):
+            yield from map(_record, rows)
+            after = rows[-1]["seq"]
 
     def challenger(self, name: str) -> bytes:
         """Return a challenger that was stored with its freeze, unchecked."""
@@ -142,14 +156,15 @@ class Journal:
 
     def head_of_all(self) -> str:
         """Return the hash of the newest record in the store."""
-        return self._hash(self._last())
+        return self.hash_at(self._last())
 
     def _last(self) -> int:
         with self.database.reading() as connection:
             query = sa.select(sa.func.max(journal_table.c.seq)).where(journal_table.c.gate == self.gate)
             return int(connection.execute(query).scalar() or 0)
 
-    def _hash(self, seq: int) -> str:
+    def hash_at(self, seq: int) -> str:
+        """Return the hash of a record, unchecked; StoreDamaged if it is missing."""
         if seq == 0:
             return START
         record = self._one(journal_table.c.seq == seq)
@@ -180,9 +195,14 @@ def list_gates(database: Database) -> list[str]:
 
 def list_openings(database: Database) -> list[tuple[str, dict[str, Any]]]:
     """Return the gates in a store in the order in which they were opened, each with the body of its first record."""
-    query = journal_table.select().where(journal_table.c.seq == 1).order_by(journal_table.c.at, journal_table.c.gate)
+    table, rows = journal_table.c, list[Any]()
     with database.reading() as connection:
-        return [(row["gate"], json.loads(row["body"])) for row in connection.execute(query).mappings()]
+        # Gate by gate: a search for all first records at once would look at every record.
+        gate = connection.execute(sa.select(sa.func.min(table.gate))).scalar()
+        while gate is not None:
+            rows += connection.execute(journal_table.select().where(table.gate == gate, table.seq == 1)).mappings().all()
+            gate = connection.execute(sa.select(sa.func.min(table.gate)).where(table.gate > gate)).scalar()
+    return [(row["gate"], json.loads(row["body"])) for row in sorted(rows, key=lambda row: (row["at"], row["gate"]))]
 
 
 def _chained(head: str, *fields: object, caller: str | None) -> str:
