@@ -168,7 +168,7 @@ def test_a_write_in_doubt_is_looked_at_before_the_next(filled: Journal, happened
     assert filled.doubtful
     with pytest.raises(StoreUnavailable, match="looked at first"):
         filled.append([JournalEntry("episode", {"id": "next"})])
-    news = filled.news()
+    news = list(filled.news())
     assert [item.body["id"] for item in news] == (["doubt"] if happened else [])
     assert filled.append([JournalEntry("episode", {"id": "next"})])[0].seq == 11 + happened
     assert count_records(filled.database, GATE) == 11 + happened
@@ -176,7 +176,7 @@ def test_a_write_in_doubt_is_looked_at_before_the_next(filled: Journal, happened
 
 def test_a_writer_that_fell_behind_cannot_write(filled: Journal) -> None:
     other = Journal(filled.database, GATE)
-    assert len(other.news()) == 10
+    assert len(list(other.news())) == 10
     other.append([JournalEntry("writer", {"writer": "other"})])
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
@@ -187,7 +187,7 @@ def test_a_writer_that_fell_behind_cannot_write(filled: Journal) -> None:
 
 def test_two_writers_never_both_write_a_record(filled: Journal) -> None:
     other = Journal(filled.database, GATE)
-    other.news()
+    list(other.news())
     writers: list[Journal] = [filled, other]
     count: Callable[[], int] = lambda: count_records(filled.database, GATE)  # noqa: E731
     for place in range(6):
@@ -195,7 +195,7 @@ def test_two_writers_never_both_write_a_record(filled: Journal) -> None:
         one.append([JournalEntry("episode", {"id": place})])
         with pytest.raises(StoreUnavailable):
             two.append([JournalEntry("episode", {"id": -place})])
-        two.news()
+        list(two.news())
         assert count() == before + 1
 
 

@@ -75,6 +75,7 @@ class ServerOptions:
     standby: wait while another process serves the gate. abandon_hours: after which episodes that never end are closed.
     journal_key: the file whose key signs the journal.
     tls_client_ca: the authorities of callers, who then need a certificate.
+    snapshot_every: records from one snapshot to the next.
     """
 
     host: str
@@ -83,6 +84,7 @@ class ServerOptions:
     rate: float = 2000.0
     standby: bool = False
     abandon_hours: float | None = None
+    snapshot_every: int = 20_000
     tls_cert: str | None = None
     tls_key: str | None = None
     journal_key: str | None = None
@@ -116,14 +118,15 @@ def make_service(
             f"--listen {options.host} can be reached from other machines, and no tokens protect it yet: make some first ('aegis "
             "token make'), or listen on 127.0.0.1"
         )
-    first = next(iter(Journal(database, name).read()), None)
+    first = Journal(database, name).first()
     settings, gate_seed = _gate_settings(database, name, first, changes, seed)
     keys = None if options.journal_key is None else load_journal_keys(options.journal_key)
     live = LiveGate(database, name, problem, settings, gate_seed, keys)
     host = load_host(learner, live.problem)
     worker = TrainerProcess(TrainerSetup(store, name, live.problem, host, gate_seed, options.journal_key))
     abandon = None if options.abandon_hours is None else options.abandon_hours * 3600.0
-    service = Service(live, EpisodeCounter(live, worker, abandon), options.standby, options.rate, options.names)
+    counting = EpisodeCounter(live, worker, abandon)
+    service = Service(live, counting, options.standby, options.rate, options.names, options.snapshot_every)
     config = uvicorn.Config(
         make_app(service),
         options.host,

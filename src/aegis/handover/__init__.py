@@ -41,6 +41,7 @@ from aegis.handover.gate import ACTIONS, NO_RESPONSE, AuditResponse, GateInput, 
 from aegis.handover.gate_registry import GATES, GateKind, make_gate, register_gate
 from aegis.handover.gate_settings import GateSettings, refuse_interval_actions
 from aegis.handover.gate_state import GateState, apply_event
+from aegis.handover.gate_state_archive import gate_state_from_plain, gate_state_to_plain
 from aegis.handover.hosts import HOSTS
 from aegis.handover.hosts.base import Host, Proposal, check_proposals
 from aegis.handover.hosts.causal import LIFT, CausalHost, check_single_level, learn_belief, particle_gains, particle_ratios
@@ -143,6 +144,8 @@ __all__ = [
     "format_lower_bound",
     "freeze_challengers",
     "freeze_is_due",
+    "gate_state_from_plain",
+    "gate_state_to_plain",
     "is_audit_due",
     "is_decision",
     "join_batches",

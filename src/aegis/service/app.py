@@ -21,6 +21,7 @@ from aegis.service.live_gate import LiveGate
 from aegis.service.metrics import ServiceMetrics
 from aegis.service.middleware import GuardMiddleware, RateLimit
 from aegis.service.routes import control, dashboard, monitoring
+from aegis.service.snapshot_writer import EVERY, SnapshotWriter
 from aegis.service.status import GateStatus
 from aegis.version import __version__
 
@@ -32,13 +33,18 @@ log = logging.getLogger("aegis.service")
 
 @dataclass(slots=True)
 class Service:
-    """A live gate and the parts that serve it. standby: wait until the present writer lets go, as often as that happens."""
+    """A live gate and the parts that serve it. standby: wait until the present writer lets go, as often as that happens.
+
+    snapshot_every: records from one snapshot to the next.
+    """
 
     live: LiveGate
     counting: EpisodeCounter
     standby: bool = False
     rate: float = RATE
     hosts: Sequence[str] = ()
+    snapshot_every: int = EVERY
+    snapshots: SnapshotWriter = field(init=False)
     reading: GateStatus = field(init=False)
     metrics: ServiceMetrics = field(default_factory=ServiceMetrics, init=False)
     ending: Callable[[], bool] = field(default=lambda: False, init=False)  # whether the web server is about to end
@@ -47,6 +53,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.reading = GateStatus(self.live)
+        self.snapshots = SnapshotWriter(self.live, self.snapshot_every)
 
     def start(self) -> None:
         """Become the writer now, or in the background once the present one lets go. A second call does nothing.
@@ -64,12 +71,14 @@ class Service:
                 self.stop()
                 raise
             log.info("another process is the writer of gate '%s': standing by", self.live.name)
+        self.snapshots.start()
         threading.Thread(target=self._watch, name="aegis-watch", daemon=True).start()
 
     def stop(self) -> None:
         """Finish what is being written, and let go."""
         self._stopping.set()
         self.counting.stop()
+        self.snapshots.stop()
         self.live.stop()
         self.live.database.close()
 
@@ -78,6 +87,13 @@ class Service:
         self.counting.start()
         log.info("writer of gate '%s' in %s", self.live.name, self.live.database.shown)
 
+    def _stand_by(self) -> None:
+        """Take over if the writer has let go; else follow what it writes, so that taking over is quick."""
+        try:
+            self._take_over()
+        except NotWriter:
+            self.live.follow()
+
     def _watch(self) -> None:
         logged = ""
         while not self._stopping.wait(TRY):
@@ -85,7 +101,7 @@ class Service:
                 if self.live.started:
                     self.live.check_store()
                 elif self.standby:
-                    self._take_over()
+                    self._stand_by()
             except StoreUnavailable:
                 continue  # another process is still the writer, or the store is away
             except AegisError as error:

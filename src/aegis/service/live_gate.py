@@ -55,10 +55,12 @@ from aegis.service.journal_entries import EntryFactory
 from aegis.service.live_state import CUT, EVENT, KEPT_KEY, KEYED, LATE, OPENED, WRITER, LiveState
 from aegis.service.request_checks import LegacyChecks, check_operator
 from aegis.service.schemas import Ask, Report
+from aegis.service.store.blocks import LARGEST, BlockBuffer
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal, JournalEntry, JournalRecord, list_openings
 from aegis.service.store.journal_keys import JournalKeys
 from aegis.service.store.lease import Lease
+from aegis.service.store.snapshots import Follower, restore_newest
 from aegis.version import __version__
 
 Answers = dict[str, Any]
@@ -74,7 +76,8 @@ class LiveGate:
     """A gate beside a running controller. `start` it before anything else; `stop` lets another process take over.
 
     stated: the problem as its file says. changed: guards everything, and is notified after every write. audit: of the units of a
-    state, run before anything is approved. keys: to sign the journal with.
+    state, run before anything is approved. keys: to sign the journal with. follower: follows the events, and is stored and taken
+    up with the state.
     """
 
     database: Database
@@ -94,6 +97,7 @@ class LiveGate:
     started: bool = field(default=False, init=False)
     changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     audit: Audit | None = field(default=None, init=False)
+    follower: Follower | None = field(default=None, init=False)
     _count: GateCount | None = field(default=None, init=False)
     _caller: str | None = field(default=None, init=False)  # of the request that is being answered
     _entries: EntryFactory = field(init=False)
@@ -105,7 +109,7 @@ class LiveGate:
         self.problem = live_problem(self.stated)
         self.columns = legacy_columns(self.problem)
         self.legacy = live_legacy(self.problem)
-        self.state = LiveState(self.problem, self.seed)
+        self.state = LiveState(self.problem, self.seed, uncovered=BlockBuffer(self.problem))
         self.journal = Journal(self.database, self.name, keys=self.keys)
         self.lease = Lease(self.database, self.name)
         self.keeper = ChallengerKeeper(self.journal, self.state, self.problem)
@@ -134,19 +138,41 @@ class LiveGate:
             self.lease.let_go()  # another process may be able to start
             raise
 
+    def follow(self) -> None:
+        """Know what the writer of the gate has written, so that taking over takes no longer than its last records."""
+        with self.changed:
+            if self.started or (not self.journal.last and self.journal.first() is None):
+                return
+            if not self.journal.last:
+                self._check_same(self._opening())
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Know what is in the store and was not known here; from the newest snapshot on if nothing was. Holds `changed`."""
+        if not self.journal.last:
+            restore_newest(self.journal, self.state, self.follower)
+        uncovered = self.state.uncovered
+        for record in self.journal.news():
+            self.state.apply(record)
+            if uncovered is not None and len(uncovered.trees) >= 8 * LARGEST:
+                uncovered.pack()  # a journal without snapshots does not fit into memory as episodes
+
     def _resume(self) -> None:
         with self.changed:
-            for record in self.journal.news():
-                self.state.apply(record)
+            self._catch_up()
             self.journal.chain.check_end(self.keys)
-            _, event = open_gate(self.settings, tuple(reversed(self.problem.names)), json_digest(dump_problem(self.problem)))
-            about = {"event": event_to_plain(event), "seed": self.seed, "problem": dump_problem(self.problem)}
             if self.state.gate is None:
-                self._write([JournalEntry(OPENED, about), *([] if self.keys is None else [self.journal.key_entry()])])
+                self._write([JournalEntry(OPENED, self._opening()), *([] if self.keys is None else [self.journal.key_entry()])])
             else:
-                self._check_same(about)
+                self._check_same(self._opening())
             self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
             self.started = True
+
+    def _opening(self) -> dict[str, Any]:
+        """Return what the first record says."""
+        problem = dump_problem(self.problem)
+        _, event = open_gate(self.settings, tuple(reversed(self.problem.names)), json_digest(problem))
+        return {"event": event_to_plain(event), "seed": self.seed, "problem": problem}
 
     @property
     def count(self) -> GateCount:
@@ -190,7 +216,9 @@ class LiveGate:
                 self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
 
     def _check_same(self, about: Mapping[str, Any]) -> None:
-        first = next(iter(Journal(self.database, self.name).read()))
+        first = self.journal.first()
+        if first is None:
+            raise StoreDamaged(f"gate '{self.name}': record 1 is missing; restore a backup")
         now = json.loads(json.dumps(about))
         for what, word in (("problem", "problem file"), ("event", "settings")):
             if first.body[what] != now[what]:
@@ -211,6 +239,16 @@ class LiveGate:
         self.changed.notify_all()
         return records
 
+    def note(self, entry: JournalEntry) -> None:
+        """Write an entry that no request asked for."""
+        with self.changed:
+            self._ready()
+            self._write([entry])
+
+    def check_writer(self) -> None:
+        """Raise NotWriter unless this process is the writer and knows what is in the journal. Holds `changed`."""
+        self._ready()
+
     def _ready(self) -> None:
         """Raise NotWriter unless this process is the writer; read the journal again if the store was away."""
         if not self.started:
@@ -220,8 +258,7 @@ class LiveGate:
         if not self.lease.take():
             self.started = False
             raise NotWriter(f"another process has become the writer of gate '{self.name}'")
-        for record in self.journal.news():
-            self.state.apply(record)
+        self._catch_up()
         if self.state.writer != self.writer:
             self.stop()
             raise NotWriter(f"another process has become the writer of gate '{self.name}'")

@@ -30,6 +30,7 @@ from aegis.handover import (
 from aegis.problem import Problem
 from aegis.service.http_errors import StoreDamaged
 from aegis.service.live_episodes import DecisionResult, LiveDecision, LiveEpisode
+from aegis.service.store.blocks import BlockBuffer, BlockMark
 from aegis.service.store.journal import JournalRecord
 
 # kinds of records
@@ -39,10 +40,12 @@ OPENED, WRITER, EPISODE, DECISION, OVERRULED, RESULTS, LATE, CLOSED, EVENT = (
 
 KEYED = "keyed"  # under which key an episode was opened; it changes nothing
 REPLACED = "replaced"  # an interlock or a person replaced the action of a decision
+SNAPSHOT = "snapshot"  # what the writer knew at an earlier record was stored
 CUT = "cut"  # an episode that was closed took decisions that are not known here
 DECISIONS = TypeAdapter(LiveDecision)  # reads them from the bodies of records
 OnCounted = Callable[[LiveEpisode, UnitCounted], None]
 OnEvent = Callable[[Event, JournalRecord], None]
+OnChange = Callable[[LiveEpisode], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,9 @@ class LiveState:
 
     numbers: their ids by number. started: how many episodes have a number. changed: flips of each level since the legacy had it
     last. sealed: seals of stored challengers, by challenge. silent: episodes counted since the last reward, or since the gate was
-    resumed. writer: the last one. on_counted, on_event: called with every episode that is counted, and with every event.
+    resumed. writer: the last one. snapshot: the record that the newest snapshot is of. blocks: where the stored blocks of
+    counted episodes end. uncovered: the counted episodes after them, None if they are not kept. on_counted, on_event: called with
+    every episode that is counted, and with every event. on_change: called before an episode changes or goes.
     """
 
     problem: Problem
@@ -87,8 +92,12 @@ class LiveState:
     sealed: dict[str, ChallengerSeal] = field(default_factory=dict)
     silent: int = 0
     writer: str | None = None
+    snapshot: int = 0
+    blocks: BlockMark = field(default_factory=BlockMark)
+    uncovered: BlockBuffer | None = None
     on_counted: OnCounted | None = None
     on_event: OnEvent | None = None
+    on_change: OnChange | None = None
 
     @property
     def opened(self) -> GateState:
@@ -114,25 +123,36 @@ class LiveState:
             self._decision(body, record.at)
         elif kind == RESULTS:
             for item in body["items"]:
-                tree = self.trees[item["episode"]]
+                tree = self._changing(item["episode"])
                 result = DecisionResult(item["reward"], item["outcome"], item["guards"])
                 tree.results[item["decision"]], tree.last = result, record.at
         elif kind == REPLACED:
-            tree = self.trees[body["episode"]]
+            tree = self._changing(body["episode"])
             tree.last = record.at
             if body["replaced"]:
                 tree.replace_action(body["decision"], body["index"])
         elif kind == CLOSED:
             self._closed(body, record.at)
         elif kind == CUT:
-            self.trees[body["episode"]].cut_off()
+            self._changing(body["episode"]).cut_off()
+        elif kind == SNAPSHOT:
+            self.snapshot, self.blocks = int(body["at"]), BlockMark(*body["blocks"])
+            if self.uncovered is not None:
+                self.uncovered.drop(self.blocks.last)
         elif kind == EVENT:
             self._event(event_from_plain(body["event"]), record)
 
     # ---- episodes ----------------------------------------------------------------------------------------------------------
 
+    def _changing(self, episode: str) -> LiveEpisode:
+        """Return an episode that is about to change."""
+        tree = self.trees[episode]
+        if self.on_change is not None:
+            self.on_change(tree)
+        return tree
+
     def _decision(self, body: Mapping[str, Any], at: str) -> None:
-        tree = self.trees[body["episode"]]
+        tree = self._changing(body["episode"])
         tree.last = at
         if tree.number is None:
             tree.number, tree.arm, tree.policies = int(body["number"]), body["arm"], body["policies"]
@@ -143,7 +163,7 @@ class LiveState:
             tree.arm = MIXED
 
     def _closed(self, body: Mapping[str, Any], at: str) -> None:
-        tree = self.trees[body["episode"]]
+        tree = self._changing(body["episode"])
         tree.closed, tree.last = True, at
         if body.get("incomplete"):
             tree.cut_off()
@@ -185,6 +205,7 @@ class LiveState:
         """Let the legacy decide at a level at once, in episodes that are going on as well; those are no evidence then."""
         for tree in self.trees.values():
             if level in tree.policies:
+                self._changing(tree.id)
                 tree.policies = {name: held for name, held in tree.policies.items() if name != level}
                 tree.arm = MIXED
 
@@ -203,7 +224,10 @@ class LiveState:
             self.silent = 0
         if isinstance(event, UnitCounted):
             self.silent = 0 if event.reward is not None else self.silent + 1
-            tree = self.trees.pop(self.numbers.pop(event.episode))
+            tree = self._changing(self.numbers.pop(event.episode))
+            del self.trees[tree.id]
+            if self.uncovered is not None:
+                self.uncovered.add(tree)
             if self.on_counted is not None:
                 self.on_counted(tree, event)
         if self.on_event is not None:

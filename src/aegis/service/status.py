@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from aegis.errors import RefusedError
@@ -25,6 +25,7 @@ from aegis.handover import (
     Restarted,
     Reverted,
     UnitCounted,
+    event_from_plain,
     event_in_reward_units,
     event_to_plain,
     legacy_change_warnings,
@@ -78,6 +79,17 @@ class ControlChanges:
             upgraded = isinstance(event, Flipped) and event.action == "upgrade"
             since = before["since"] if upgraded and before is not None else {"episode": event.since, "at": change["at"]}
             self._control[event.level] = {"since": since, "last": change}
+
+    def kept(self) -> dict[str, Any]:
+        """Return what was followed as plain data that do not change later."""
+        operator = None if self._operator is None else event_to_plain(self._operator)
+        return {"history": self.history, "alarm": self.alarm, "control": dict(self._control), "operator": operator}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what `kept` returned."""
+        self.history, self.alarm, self._control = kept["history"], kept["alarm"], kept["control"]
+        operator = None if kept["operator"] is None else event_from_plain(kept["operator"])
+        self._operator = operator if isinstance(operator, OperatorAction) else None
 
     def held(self, level: str) -> dict[str, Any] | None:
         """Return since when a level is controlled as it is now, and the last change; None if there was no change."""
@@ -134,6 +146,20 @@ class GatePaths:
             self.rewards = _halved(self.rewards)
             self._size *= 2
 
+    def kept(self) -> dict[str, Any]:
+        """Return what was followed as plain data that do not change later."""
+        own = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "measure"}
+        bounds = {level: list(path) for level, path in self.bounds.items()}
+        return {**own, "bounds": bounds, "rewards": list(self.rewards), "_block": list(self._block)}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what `kept` returned."""
+        for item in fields(self):
+            if item.name != "measure":
+                setattr(self, item.name, kept[item.name])
+        self.bounds = {level: [(number, low, high) for number, low, high in path] for level, path in kept["bounds"].items()}
+        self.rewards = [(first, last, mean, who) for first, last, mean, who in kept["rewards"]]
+
     def plain(self) -> dict[str, Any]:
         """Return plain data."""
         return {
@@ -181,6 +207,7 @@ class GateStatus:
         self.paths = GatePaths(self.measure)
         self.live.state.on_event = self._follow
         self.live.state.on_counted = self._count
+        self.live.follower = self
 
     @property
     def comparators(self) -> dict[str, str]:
@@ -188,6 +215,26 @@ class GateStatus:
         return comparators_by_level(self.live.problem, self.live.state.opened.moving)
 
     # ---- following ---------------------------------------------------------------------------------------------------------
+
+    def kept(self) -> dict[str, Any]:
+        """Return what was followed as plain data that do not change later."""
+        return {
+            "events": self.events,
+            "certificates": list(self.certificates),
+            "ledger": list(self.ledger),
+            "earned": {who: list(sums) for who, sums in self.earned.items()},
+            "overruled": self.overruled,
+            "aborted": self.aborted,
+            "paths": self.paths.kept(),
+            "changes": self.changes.kept(),
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what `kept` returned."""
+        self.events, self.certificates, self.ledger = kept["events"], kept["certificates"], kept["ledger"]
+        self.earned, self.overruled, self.aborted = kept["earned"], kept["overruled"], kept["aborted"]
+        self.paths.restore(kept["paths"])
+        self.changes.restore(kept["changes"])
 
     def _count(self, tree: LiveEpisode, unit: UnitCounted) -> None:
         who = tree.who()

@@ -6,10 +6,12 @@ Decisions never wait for learning.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import multiprocessing
 import signal
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -32,7 +34,6 @@ from aegis.handover import (
     UnitCounted,
     acting_policy,
     freeze_challengers,
-    join_batches,
     pack_challenger,
     scaled_episode_rewards,
     unpack_challenger,
@@ -41,13 +42,27 @@ from aegis.handover import (
 from aegis.ope import Comparator
 from aegis.problem import Batch, Policy, Problem
 from aegis.service.gate_problem import legacy_columns, live_legacy
+from aegis.service.http_errors import StoreDamaged
 from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
 from aegis.service.live_state import LiveState
+from aegis.service.store.blocks import (
+    BROKEN,
+    LARGEST,
+    BlockMark,
+    EpisodeBlock,
+    latest_blocks,
+    learning_window,
+    list_blocks,
+    read_block,
+)
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal
 from aegis.service.store.journal_keys import load_journal_keys
+from aegis.service.store.snapshots import newest_mark, restore_newest
 
-BROKEN = "broken"  # the arm of an episode that is not whole
+WINDOW = 200_000  # innermost decisions that are learned from, the latest; evidence comes from later episodes alone
+SOME = 0.2  # seconds for which stored episodes are audited before something else is answered
+log = logging.getLogger("aegis.service")
 UnitEvidence = dict[str, dict[str, tuple[Logs, ...]]]  # by challenge and claim
 
 
@@ -61,53 +76,115 @@ class EpisodeJudgement:
 
 @dataclass(slots=True)
 class Trainer:
-    """Holds the counted episodes and the challengers that are being tested."""
+    """Holds the latest counted episodes, the audit of those of the present phase, and the challengers that are being tested.
+
+    last: the last episode that was counted. database, gate: where older episodes are stored; None if all of them are here.
+    """
 
     problem: Problem
     host: Host
     seed: int
-    batches: tuple[Batch, ...] = field(default=(), init=False)
-    arms: list[str] = field(default_factory=list, init=False)
+    database: Database | None = None
+    gate: str = ""
+    blocks: list[EpisodeBlock] = field(default_factory=list, init=False)
+    last: int = field(default=0, init=False)
     columns: dict[str, tuple[str, ...]] = field(init=False)
     legacy: Policy = field(init=False)
+    stored: BlockMark = field(default_factory=BlockMark, init=False)  # where the blocks end that are in the store
     _challengers: dict[str, Challenger] = field(default_factory=dict, init=False)
-    _unjoined: list[LiveEpisode] = field(default_factory=list, init=False)
+    _trees: list[LiveEpisode] = field(default_factory=list, init=False)  # counted, and in no block yet
     _audit: StreamAudit = field(init=False)
-    _unaudited: list[LiveEpisode] = field(default_factory=list, init=False)
+    _audited: int = field(default=0, init=False)  # the last episode that the audit was shown, or that it need not see
 
     def __post_init__(self) -> None:
         self._audit = StreamAudit(self.problem)
         self.columns = legacy_columns(self.problem)
         self.legacy = live_legacy(self.problem)
 
+    @property
+    def arms(self) -> list[str]:
+        """Return who acted in each episode that is held here, BROKEN where it is not whole."""
+        latest = [] if not self._trees else self._latest().arms
+        return [arm for block in self.blocks for arm in block.arms] + list(latest)
+
     def counted(self, tree: LiveEpisode, unit: UnitCounted) -> None:
         """Take up an episode that was counted. One that is not whole or was overruled only keeps its place."""
-        if len(self.arms) >= unit.episode:
+        if self.last >= unit.episode:
             return  # known already
-        whole = tree.whole(self.problem) and not tree.replaced
-        self.arms.append(tree.arm if whole else BROKEN)
-        if whole:
-            self._unjoined.append(tree)
-            if tree.arm == AGENT:
-                self._unaudited.append(tree)
+        self.last = unit.episode
+        self._trees.append(tree)
+        if len(self._trees) >= LARGEST:
+            self._add(self._latest())
+            self._trees = []
+
+    def _latest(self) -> EpisodeBlock:
+        return EpisodeBlock.of(self.problem, self.last - len(self._trees) + 1, self._trees)
+
+    def _add(self, block: EpisodeBlock) -> None:
+        """Hold a block, and only as many as are learned from."""
+        self.last = max(self.last, block.last)
+        self.blocks = latest_blocks([*self.blocks, block], WINDOW)
+
+    def take_up(self, stored: BlockMark) -> None:
+        """Hold the latest of the episodes that are in the store; StoreDamaged if they are not those that were stored."""
+        self.stored, self.last = stored, stored.last
+        for mark in reversed(self._marks(0)):
+            if sum(block.decisions for block in self.blocks) >= WINDOW:
+                break
+            self.blocks = [self._read(mark), *self.blocks]
+
+    def _marks(self, after: int) -> list[BlockMark]:
+        return [] if self.database is None else list_blocks(self.database, self.gate, self.stored, after)
+
+    def _read(self, mark: BlockMark) -> EpisodeBlock:
+        if self.database is None:
+            raise StoreDamaged("episodes were asked for that are neither here nor in a store")
+        return read_block(self.database, self.gate, mark)
+
+    # ---- the audit ---------------------------------------------------------------------------------------------------------
 
     def audit(self, state: GateState, tree: LiveEpisode | None, deciding: bool) -> tuple[bool, AuditResponse]:
         """Return whether all units are known here that are evidence in a state, and what their audit asks for.
 
         tree: the next unit, which is audited with them. deciding: something is to be decided by them.
         """
-        if self._audit.segment != state.phases:
-            self._audit.start(state.phases)
-        fresh = [item for item in self._unaudited if (item.number or 0) > state.start]
-        self._unaudited.clear()
-        if fresh:
-            batch = episodes_to_batch(self.problem, fresh, self.columns)
-            for place in range(len(fresh)):
-                self._audit.add(batch, place)
-        if self._audit.episodes != state.audited:
+        if not self.audit_some(state) or self._audit.episodes != state.audited:
             return False, NO_RESPONSE
         latest = None if tree is None else episodes_to_batch(self.problem, [tree], self.columns)
         return True, self._audit.asked(latest, 0, deciding, state.put_off)
+
+    def audit_some(self, state: GateState) -> bool:
+        """Audit units of a state that were not audited yet, for a while; say whether all that are known here were."""
+        if self._audit.segment != state.phases:
+            self._audit.start(state.phases)
+            self._audited = state.start
+        end = time.monotonic() + SOME
+        while self._audited < self.last and time.monotonic() < end:
+            block = self._holding(self._audited + 1)
+            whole = [(number, arm) for number, arm in enumerate(block.arms, block.first) if arm != BROKEN]
+            for place, (number, arm) in enumerate(whole):
+                if block.batch is not None and arm == AGENT and number > self._audited:
+                    self._audit.add(block.batch, place)
+            self._audited = block.last
+        return self._audited >= self.last
+
+    @property
+    def unaudited(self) -> int:
+        """Return how many episodes were counted since the last one that was audited."""
+        return self.last - self._audited
+
+    def _holding(self, number: int) -> EpisodeBlock:
+        """Return a block with an episode: from here, or from the store."""
+        if number > self.last - len(self._trees):
+            return EpisodeBlock.of(self.problem, number, self._trees[number - self.last - 1 :])
+        block = next((item for item in self.blocks if item.first <= number <= item.last), None)
+        if block is not None:
+            return block
+        if number > self.stored.last and self.database is not None:
+            self.stored = newest_mark(Journal(self.database, self.gate))
+        if number > self.stored.last:
+            raise StoreDamaged(f"gate '{self.gate}': episode {number} is in no stored block")
+        return self._read(self._marks(number - 1)[0])
 
     def judge(self, trees: Sequence[LiveEpisode], state: GateState, pieces: Mapping[str, bytes]) -> list[EpisodeJudgement]:
         """Return what episodes contribute, in their order, to the challenges of `state` that count the last of them.
@@ -158,17 +235,16 @@ class Trainer:
         deployed: kept challengers in control, by level.
         """
         policies = {level: unpack_policy(piece, self.problem) for level, piece in deployed.items()}
-        if self._unjoined:
-            self.batches = join_batches([*self.batches, episodes_to_batch(self.problem, self._unjoined, self.columns)])
-            self._unjoined.clear()
+        blocks = [*self.blocks, self._latest()] if self._trees else self.blocks
         # Episodes that are not whole have no rows: places are counted among those that have.
+        batch, numbers, arms = learning_window(blocks, self.problem.innermost.name, WINDOW)
         history = History(
             problem=self.problem,
             legacy=self.legacy,
             acting=acting_policy(self.problem, self.legacy, policies),
-            batches=self.batches,
-            arms=tuple(arm for arm in self.arms if arm != BROKEN),
-            start=sum(arm != BROKEN for arm in self.arms[: state.start]),
+            batches=() if batch is None else (batch,),
+            arms=arms,
+            start=sum(number <= state.start for number in numbers),
             everywhere=not self.columns,
             comparator=Comparator.of(self.problem),
         )
@@ -255,15 +331,22 @@ def _work(pipe: Connection, order: TrainerSetup) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process says when to stop
     limit_blas_threads()
     exit_with_parent()
-    trainer = _resume_trainer(order)
+    trainer, state = resume_trainer(order)
     pipe.send("ready")
     while True:
         try:
+            while state is not None and not pipe.poll():
+                state = _audited(trainer, state)
             method, arguments = pipe.recv()
         except (EOFError, OSError):
             return
+        if method == "audit":
+            state = None  # that of the call is newer
         try:
             answer = True, getattr(trainer, method)(*arguments)
+        except StoreDamaged as error:
+            log.warning("the trainer is started again: %s", error)
+            return
         except AegisError as error:
             answer = False, error
         except Exception as error:  # any that a user's own host raises
@@ -271,12 +354,40 @@ def _work(pipe: Connection, order: TrainerSetup) -> None:
         pipe.send(answer)
 
 
-def _resume_trainer(order: TrainerSetup) -> Trainer:
-    """Return the trainer with everything that has been counted so far."""
-    trainer = Trainer(order.problem, order.host, order.seed)
-    state = LiveState(order.problem, on_counted=trainer.counted)
-    with contextlib.closing(Database.at(order.store)) as database:
-        keys = None if order.journal_key is None else load_journal_keys(order.journal_key)
-        for record in Journal(database, order.gate, keys=keys).read():
-            state.apply(record)
-    return trainer
+def _audited(trainer: Trainer, state: GateState) -> GateState | None:
+    """Audit a few of the episodes of a gate while nothing is asked; return the gate if there are more."""
+    try:
+        return None if trainer.audit_some(state) else state
+    except StoreDamaged:
+        return None  # raised again when the audit is asked for
+
+
+def resume_trainer(order: TrainerSetup) -> tuple[Trainer, GateState | None]:
+    """Return the trainer with what has been counted so far, and the gate whose episodes it has still to audit.
+
+    It takes up stored blocks and reads the records after the newest snapshot. Without a snapshot, or if blocks are damaged, it
+    reads the whole journal and audits on the way, so that it never holds more than it learns from.
+    """
+    database = Database.at(order.store)
+    trainer, state, journal = _empty_trainer(order, database)
+    if restore_newest(journal, state):
+        try:
+            for mark in list_blocks(database, order.gate, state.blocks, state.opened.start):
+                read_block(database, order.gate, mark)  # those that are audited are looked at once before
+            trainer.take_up(state.blocks)
+        except StoreDamaged as error:
+            log.warning("the trainer reads the whole journal: %s", error)
+            trainer, state, journal = _empty_trainer(order, database)
+    whole = not journal.last
+    for record in journal.news():
+        state.apply(record)
+        while whole and trainer.unaudited >= LARGEST and not trainer.audit_some(state.opened):
+            pass
+    trainer.stored = state.blocks
+    return trainer, state.gate
+
+
+def _empty_trainer(order: TrainerSetup, database: Database) -> tuple[Trainer, LiveState, Journal]:
+    trainer = Trainer(order.problem, order.host, order.seed, database, order.gate)
+    keys = None if order.journal_key is None else load_journal_keys(order.journal_key)
+    return trainer, LiveState(order.problem, on_counted=trainer.counted), Journal(database, order.gate, keys=keys)

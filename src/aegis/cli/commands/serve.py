@@ -35,6 +35,14 @@ from aegis.errors import SettingError
     metavar="HOURS",
     help="Close episodes that never end.",
 )
+@click.option(
+    "--snapshot-every",
+    type=click.IntRange(min=1000),
+    default=20_000,
+    show_default=True,
+    metavar="RECORDS",
+    help="Store what the gate knows after so many records, so that a restart reads only those after it.",
+)
 @options.repeated_option("--allow-host", "NAME", "A name under which the service may be asked; repeatable.")
 @click.option(
     "--rate", type=click.FloatRange(min=1), default=2000.0, show_default=True, help="Requests of one caller per second."

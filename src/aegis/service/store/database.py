@@ -69,6 +69,27 @@ tokens_table = Table(
     Column("revoked", String(32), nullable=True),
 )
 
+# What the writer knew at a record of the journal, so that a start need not read what is before. digest: of the content.
+snapshots_table = Table(
+    "snapshots",
+    metadata,
+    Column("gate", String(64), primary_key=True),
+    Column("seq", Whole, primary_key=True, autoincrement=False),
+    Column("digest", String(64), nullable=False),
+    Column("content", LargeBinary, nullable=False),
+)
+
+# Counted episodes up to `last` as columns of numbers. link: the hash of this block and of the link before it.
+blocks_table = Table(
+    "blocks",
+    metadata,
+    Column("gate", String(64), primary_key=True),
+    Column("link", String(64), primary_key=True),
+    Column("last", Whole, nullable=False),
+    Column("before", String(64), nullable=False),
+    Column("content", LargeBinary, nullable=False),
+)
+
 SQLITE, POSTGRES = "sqlite", "postgresql"
 PATIENCE = 5.0  # seconds that a statement waits for a lock, and a connection for an answer
 # A server that vanished without a word is given up by this side: the kernel ends a connection whose data, or whose keepalives,

@@ -125,14 +125,12 @@ class Journal:
         self.last, self.head, self._chain = chain.seq, chain.hash, chain
         return [_record(row) for row in rows]
 
-    def news(self) -> list[JournalRecord]:
-        """Return the records in the store that were not known here."""
-        records = []
-        for chain, record in list(self.walk(self.last)):
+    def news(self) -> Iterator[JournalRecord]:
+        """Yield the records in the store that were not known here; each is known once it is yielded."""
+        for chain, record in self.walk(self.last):
             self.last, self.head, self._chain = chain.seq, chain.hash, chain
-            records.append(record)
+            yield record
         self.doubtful = False
-        return records
 
     def read(self, after: int = 0) -> Iterator[JournalRecord]:
         """Yield the records after a number, in order; StoreDamaged if one is missing or was altered."""
@@ -141,7 +139,7 @@ class Journal:
 
     def walk(self, after: int = 0) -> Iterator[tuple[ChainHead, JournalRecord]]:
         """Yield the same, each with its place in the chain."""
-        chain = self.chain if after == self.last else self._chain_at(after, self._hash(after))
+        chain = self.chain if after == self.last else self._chain_at(after, self.hash_at(after))
         while True:
             rows = self._rows(chain.seq, PAGE)
             for row in rows:
@@ -149,6 +147,14 @@ class Journal:
                 yield chain, _record(row)
             if len(rows) < PAGE:
                 return
+
+    def first(self) -> JournalRecord | None:
+        """Return the first record, which opened the gate; None if there is none. StoreDamaged if it was altered."""
+        rows = self._rows(0, 1)
+        if not rows:
+            return None
+        ChainHead(self.gate).check(rows[0], self.keys)
+        return _record(rows[0])
 
     def under(self, key: str) -> JournalRecord | None:
         """Return what was written under a key."""
@@ -171,6 +177,13 @@ class Journal:
         """Return records of one kind after a number, oldest first."""
         return [_record(row) for row in self._rows(after, limit, journal_table.c.kind == kind)]
 
+    def every(self, kind: str) -> Iterator[JournalRecord]:
+        """Yield all records of one kind, unchecked."""
+        after = 0
+        while rows := self._rows(after, PAGE, journal_table.c.kind == kind):
+            yield from map(_record, rows)
+            after = rows[-1]["seq"]
+
     def challenger(self, name: str) -> bytes:
         """Return a challenger that was stored with its freeze, unchecked."""
         table = challengers_table.c
@@ -184,7 +197,7 @@ class Journal:
     def newest(self) -> ChainHead:
         """Return the newest record in the store, unchecked."""
         last = self._last()
-        return self._chain_at(last, self._hash(last))
+        return self._chain_at(last, self.hash_at(last))
 
     def _chain_at(self, seq: int, digest: str) -> ChainHead:
         signer = signing = None
@@ -207,7 +220,8 @@ class Journal:
             query = sa.select(sa.func.max(journal_table.c.seq)).where(journal_table.c.gate == self.gate)
             return int(connection.execute(query).scalar() or 0)
 
-    def _hash(self, seq: int) -> str:
+    def hash_at(self, seq: int) -> str:
+        """Return the hash of a record, unchecked; StoreDamaged if it is missing."""
         if seq == 0:
             return START
         record = self._one(journal_table.c.seq == seq)
@@ -244,9 +258,14 @@ def list_heads(database: Database) -> list[ChainHead]:
 
 def list_openings(database: Database) -> list[tuple[str, dict[str, Any]]]:
     """Return the gates in a store in the order in which they were opened, each with the body of its first record."""
-    query = journal_table.select().where(journal_table.c.seq == 1).order_by(journal_table.c.at, journal_table.c.gate)
+    table, rows = journal_table.c, list[Any]()
     with database.reading() as connection:
-        return [(row["gate"], json.loads(row["body"])) for row in connection.execute(query).mappings()]
+        # Gate by gate: a search for all first records at once would look at every record.
+        gate = connection.execute(sa.select(sa.func.min(table.gate))).scalar()
+        while gate is not None:
+            rows += connection.execute(journal_table.select().where(table.gate == gate, table.seq == 1)).mappings().all()
+            gate = connection.execute(sa.select(sa.func.min(table.gate)).where(table.gate > gate)).scalar()
+    return [(row["gate"], json.loads(row["body"])) for row in sorted(rows, key=lambda row: (row["at"], row["gate"]))]
 
 
 def _record(row: Any) -> JournalRecord:

@@ -1,0 +1,243 @@
+"""Snapshots: what the writer of a gate knows at a record of its journal, stored as lines of JSON, never as code.
+
+The first line holds the gate and what was followed for display, each further line an episode that is not counted yet. The
+digest of all lines is in the journal, so that its chain covers them. A snapshot that does not fit is never used.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+
+from aegis.errors import AegisError
+from aegis.handover import gate_state_from_plain, gate_state_to_plain
+from aegis.service.http_errors import StoreDamaged
+from aegis.service.live_episodes import DecisionResult, LiveEpisode
+from aegis.service.live_state import DECISIONS, SNAPSHOT, ChallengerSeal, LiveState
+from aegis.service.store.blocks import BlockMark
+from aegis.service.store.database import Database, snapshots_table
+from aegis.service.store.journal import Journal, JournalEntry, JournalRecord
+from aegis.version import __version__
+
+FORMAT = 1  # of the lines; change it with what they hold
+KEPT = 3  # snapshots that are kept
+log = logging.getLogger("aegis.service")
+
+
+class Follower(Protocol):
+    """Follows the events of a gate, and can be stored."""
+
+    def kept(self) -> dict[str, Any]:
+        """Return what it knows as plain data that do not change later."""
+        ...
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Know what `kept` returned."""
+        ...
+
+
+# ---- the lines ---------------------------------------------------------------------------------------------------------------
+
+
+def state_line(state: LiveState, journal: Journal, followed: Mapping[str, Any] | None, blocks: BlockMark) -> dict[str, Any]:
+    """Return the first line of a snapshot as plain data that do not change later. blocks: with all episodes counted so far."""
+    return {
+        "format": FORMAT,
+        "seq": journal.last,
+        "hash": journal.head,
+        "seed": state.seed,
+        "gate": state.opened,  # it never changes; `encode_line` makes it plain, which takes time
+        "started": state.started,
+        "changed": dict(state.changed),
+        "sealed": dict(state.sealed),
+        "silent": state.silent,
+        "writer": state.writer,
+        "blocks": blocks,
+        "followed": followed,
+    }
+
+
+def encode_line(line: Mapping[str, Any]) -> bytes:
+    """Return the first line of a snapshot."""
+    sealed = {name: asdict(seal) for name, seal in line["sealed"].items()}
+    plain = {**line, "gate": gate_state_to_plain(line["gate"]), "sealed": sealed, "blocks": [*_mark(line["blocks"])]}
+    return _line(plain)
+
+
+def encode_episode(tree: LiveEpisode) -> bytes:
+    """Return the line of an episode that is not counted yet."""
+    plain = {name: getattr(tree, name) for name in _PLAIN}
+    decisions = [DECISIONS.dump_python(item, mode="json") for item in tree.decisions.values()]
+    results = [[name, item.reward, item.outcome, item.guards] for name, item in tree.results.items()]
+    return _line({**plain, "policies": dict(tree.policies), "decisions": decisions, "results": results})
+
+
+_PLAIN = ("id", "at", "time", "number", "arm", "closed", "last", "cut", "owner")
+
+
+def _line(plain: Mapping[str, Any]) -> bytes:
+    return json.dumps(plain, separators=(",", ":")).encode() + b"\n"
+
+
+def _mark(mark: BlockMark) -> tuple[int, str]:
+    return mark.last, mark.link
+
+
+def _episode(line: bytes) -> LiveEpisode:
+    plain = json.loads(line)
+    return LiveEpisode(
+        **{name: plain[name] for name in _PLAIN},
+        policies=plain["policies"],
+        decisions={item["id"]: DECISIONS.validate_python(item) for item in plain["decisions"]},
+        results={name: DecisionResult(reward, outcome, guards) for name, reward, outcome, guards in plain["results"]},
+    )
+
+
+# ---- the table ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class SnapshotText:
+    """Lines as they are put together: their digest, and their bytes compressed."""
+
+    _digest: Any
+    _packer: Any
+    _parts: list[bytes]
+
+    @classmethod
+    def empty(cls) -> SnapshotText:
+        """Return one without lines."""
+        return cls(sha256(), zlib.compressobj(1), [])
+
+    def add(self, lines: Iterable[bytes]) -> None:
+        """Add lines."""
+        text = b"".join(lines)
+        self._digest.update(text)
+        self._parts.append(self._packer.compress(text))
+
+    def done(self) -> tuple[str, bytes]:
+        """Return digest and content."""
+        return self._digest.hexdigest(), b"".join([*self._parts, self._packer.flush()])
+
+
+def snapshot_entry(seq: int, head: str, digest: str, blocks: BlockMark, followed: bool) -> JournalEntry:
+    """Return the entry that makes a stored snapshot part of the journal."""
+    body = {
+        "at": seq,
+        "hash": head,
+        "digest": digest,
+        "blocks": [*_mark(blocks)],
+        "followed": followed,
+        "format": FORMAT,
+        "aegis": __version__,
+    }
+    return JournalEntry(SNAPSHOT, body, key=snapshot_key(seq))
+
+
+def snapshot_key(seq: int) -> str:
+    """Return the key of the journal's record of a snapshot. It has a space, which no key of a caller may have."""
+    return f"{SNAPSHOT} {seq}"
+
+
+def store_snapshot(database: Database, gate: str, seq: int, digest: str, content: bytes) -> None:
+    """Store a snapshot. It counts once its entry is in the journal."""
+    table = snapshots_table.c
+    with database.transaction(patient=True) as connection:
+        connection.execute(snapshots_table.delete().where(table.gate == gate, table.seq == seq))
+        connection.execute(snapshots_table.insert(), {"gate": gate, "seq": seq, "digest": digest, "content": content})
+
+
+def drop_old_snapshots(database: Database, gate: str) -> None:
+    """Remove all but the newest snapshots."""
+    old = list_snapshots(database, gate)[KEPT:]
+    table = snapshots_table.c
+    if old:
+        with database.transaction(patient=True) as connection:
+            connection.execute(snapshots_table.delete().where(table.gate == gate, table.seq.in_(old)))
+
+
+def list_snapshots(database: Database, gate: str) -> list[int]:
+    """Return the records at which there are snapshots, newest first."""
+    table = snapshots_table.c
+    with database.reading() as connection:
+        query = sa.select(table.seq).where(table.gate == gate).order_by(table.seq.desc())
+        return [int(seq) for (seq,) in connection.execute(query)]
+
+
+def newest_mark(journal: Journal) -> BlockMark:
+    """Return where the stored blocks end, as the newest snapshot that is part of the journal says."""
+    for seq in list_snapshots(journal.database, journal.gate):
+        record = journal.under(snapshot_key(seq))
+        if record is not None:
+            return BlockMark(*record.body["blocks"])
+    return BlockMark()
+
+
+def restore_newest(journal: Journal, state: LiveState, follower: Follower | None = None) -> bool:
+    """Let a state that knows nothing yet know what the newest snapshot that fits holds; say whether there is one.
+
+    One that does not fit is named in the log and skipped. The journal goes on after the record of the snapshot.
+    """
+    for seq in list_snapshots(journal.database, journal.gate):
+        record = journal.under(snapshot_key(seq))
+        if record is None:
+            continue  # the writer ended before the snapshot became part of the journal
+        try:
+            _restore(journal, record, seq, state, follower)
+            return True
+        except (AegisError, zlib.error, ValueError, LookupError, TypeError, AttributeError) as error:
+            log.warning("gate '%s': the snapshot at record %d does not fit and is skipped: %s", journal.gate, seq, error)
+    return False
+
+
+def _restore(journal: Journal, record: JournalRecord, seq: int, state: LiveState, follower: Follower | None) -> None:
+    if record.body["format"] != FORMAT:
+        raise StoreDamaged(f"it has the format {record.body['format']}, this release reads {FORMAT}")
+    if record.body["at"] != seq or record.body["hash"] != journal.hash_at(seq):
+        raise StoreDamaged("it is not of this journal")
+    lines = _lines(_content(journal, seq), record.body["digest"])
+    first = json.loads(next(lines))
+    gate, trees = gate_state_from_plain(first["gate"]), [_episode(line) for line in lines]
+    if (first["seq"], first["hash"]) != (seq, record.body["hash"]):
+        raise StoreDamaged("it is of another record")
+    if follower is not None:
+        if first["followed"] is None:
+            raise StoreDamaged("it was made without what the page shows")
+        follower.restore(first["followed"])
+    state.gate, state.seed, state.started, state.silent = gate, first["seed"], first["started"], first["silent"]
+    state.changed, state.writer, state.blocks = first["changed"], first["writer"], BlockMark(*first["blocks"])
+    state.sealed = {name: ChallengerSeal(**seal) for name, seal in first["sealed"].items()}
+    state.trees = {tree.id: tree for tree in trees}
+    state.numbers = {tree.number: tree.id for tree in trees if tree.number is not None}
+    state.snapshot = journal.last = seq
+    journal.head = record.body["hash"]
+
+
+def _content(journal: Journal, seq: int) -> bytes:
+    table = snapshots_table.c
+    with journal.database.reading(patient=True) as connection:
+        query = sa.select(table.content).where(table.gate == journal.gate, table.seq == seq)
+        return bytes(connection.execute(query).scalar_one())
+
+
+def _lines(content: bytes, expected: str) -> Iterator[bytes]:
+    """Yield the lines of a snapshot, read piece by piece; StoreDamaged at the end unless their digest is the expected one."""
+    digest, unpacker, rest = sha256(), zlib.decompressobj(), b""
+    view = memoryview(content)
+    for start in range(0, len(content), PIECE):
+        text = unpacker.decompress(view[start : start + PIECE])
+        digest.update(text)
+        *lines, rest = (rest + text).split(b"\n")
+        yield from lines
+    if rest or not unpacker.eof or digest.hexdigest() != expected:
+        raise StoreDamaged("its content is not that of its record in the journal")
+
+
+PIECE = 1 << 18  # bytes that are unpacked at a time
