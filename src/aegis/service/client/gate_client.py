@@ -253,7 +253,7 @@ class Client:
         self._spooling = ThreadPoolExecutor(1, "aegis-spool")  # one thread: writes keep their order
         self._random = random.Random(seed)
         self._counter, self._away_until = DecisionCounter(), 0.0
-        self._going, self._lost, self._process = True, False, os.getpid()
+        self._going, self._lost, self._process, self._trouble = True, False, os.getpid(), ""
         self._delivering = DeliveryThread(self.spool, GateConnection(url, token, PATIENCE, tls), RETRY, facts)
 
     def __enter__(self) -> Client:
@@ -441,12 +441,21 @@ class Client:
             )
             return otherwise
         try:
-            return self._spooling.submit(work, *args).result(max(0.0, end - time.monotonic()))
+            value = self._spooling.submit(work, *args).result(max(0.0, end - time.monotonic()))
         except (TooLate, TimeoutError):
-            log.warning("the spool %s is slow; what was to be written is in memory until it is", self.spool.path)
+            self._spool_fails("is slow; what was to be written is in memory until it is")
         except Exception as error:  # a spool stops no plant, however it fails
-            log.error("the spool %s cannot be used: %s", self.spool.path, error)
+            self._spool_fails(f"cannot be used: {error}")
+        else:
+            self._trouble = ""
+            return value
         return otherwise
+
+    def _spool_fails(self, why: str) -> None:
+        """Log what is wrong with the spool, once until it works again."""
+        if why != self._trouble:
+            log.error("the spool %s %s", self.spool.path, why)
+        self._trouble = why
 
     def _send(self, path: str, body: dict[str, Any], episode: str, ends: str = "", end: float | None = None) -> None:
         content = to_json_value(body, self.strict)
