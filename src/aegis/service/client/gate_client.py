@@ -357,7 +357,7 @@ class Client:
                 choice = self._fall_back(episode, body, end, REFUSED, str(error))
         except GateAway as error:
             choice = self._fall_back(episode, body, end, error.reason, str(error))
-        self._keep(episode, body["id"], choice, end + GRACE)
+        self._keep(episode, body["id"], choice, self._grace(end))
         self._counter.took(time.monotonic() - started)
         return choice
 
@@ -422,7 +422,7 @@ class Client:
         legacy, level = body.get("legacy") or {}, body["level"]
         own = draw_legacy_action(level, legacy, body.get("available"), self._delivering.facts, self._random)
         used = {"used": own.action} if own.action is not None else {"index": own.index}
-        self._send(f"{_path(episode)}/overruled", {"ask": body, "explored": own.explored, **used}, episode, end=end + GRACE)
+        self._send(f"{_path(episode)}/overruled", {"ask": body, "explored": own.explored, **used}, episode, end=self._grace(end))
         if own.action is None:
             log.error("the gate was never there, and the actions of level '%s' are not known: give the client its problem", level)
         return ActionChoice(id=body["id"], level=level, action=own.action, propensity=own.chance, by="fallback", index=own.index)
@@ -450,6 +450,10 @@ class Client:
             self._trouble = ""
             return value
         return otherwise
+
+    def _grace(self, end: float) -> float:
+        """Return until when a decision waits for what it writes: not beyond its time if the spool does not work anyway."""
+        return end if self._trouble else end + GRACE
 
     def _spool_fails(self, why: str) -> None:
         """Log what is wrong with the spool, once until it works again."""
