@@ -9,7 +9,8 @@ from aegis.lazy import import_on_use
 if TYPE_CHECKING:
     from aegis.service.app import Service, make_app
     from aegis.service.auth import list_tokens, make_token, revoke_token
-    from aegis.service.client.gate_client import ActionChoice, Client, Episode
+    from aegis.service.client.counters import ClientCounters
+    from aegis.service.client.gate_client import ActionChoice, Client, Episode, UnreportedChoice
     from aegis.service.episode_counter import EpisodeCounter
     from aegis.service.gate_problem import live_problem, sends_incumbent
     from aegis.service.integrity import check_gate, check_store, rekey_gate
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 _MODULES = {
     "app": "Service make_app",
     "auth": "list_tokens make_token revoke_token",
-    "client.gate_client": "ActionChoice Client Episode",
+    "client.counters": "ClientCounters",
+    "client.gate_client": "ActionChoice Client Episode UnreportedChoice",
     "episode_counter": "EpisodeCounter",
     "gate_problem": "live_problem sends_incumbent",
     "integrity": "check_gate check_store rekey_gate",
@@ -43,6 +45,7 @@ __all__ = [
     "ActionChoice",
     "ChainHead",
     "Client",
+    "ClientCounters",
     "Database",
     "Episode",
     "EpisodeCounter",
@@ -53,6 +56,7 @@ __all__ = [
     "Service",
     "TrainerProcess",
     "TrainerSetup",
+    "UnreportedChoice",
     "check_gate",
     "check_store",
     "export_gate",

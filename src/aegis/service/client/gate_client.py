@@ -253,7 +253,7 @@ class Client:
         self._spooling = ThreadPoolExecutor(1, "aegis-spool")  # one thread: writes keep their order
         self._random = random.Random(seed)
         self._counter, self._away_until = DecisionCounter(), 0.0
-        self._going, self._lost, self._process = True, False, os.getpid()
+        self._going, self._lost, self._process, self._trouble = True, False, os.getpid(), ""
         self._delivering = DeliveryThread(self.spool, GateConnection(url, token, PATIENCE, tls), RETRY, facts)
 
     def __enter__(self) -> Client:
@@ -357,7 +357,7 @@ class Client:
                 choice = self._fall_back(episode, body, end, REFUSED, str(error))
         except GateAway as error:
             choice = self._fall_back(episode, body, end, error.reason, str(error))
-        self._keep(episode, body["id"], choice, end + GRACE)
+        self._keep(episode, body["id"], choice, self._grace(end))
         self._counter.took(time.monotonic() - started)
         return choice
 
@@ -422,7 +422,7 @@ class Client:
         legacy, level = body.get("legacy") or {}, body["level"]
         own = draw_legacy_action(level, legacy, body.get("available"), self._delivering.facts, self._random)
         used = {"used": own.action} if own.action is not None else {"index": own.index}
-        self._send(f"{_path(episode)}/overruled", {"ask": body, "explored": own.explored, **used}, episode, end=end + GRACE)
+        self._send(f"{_path(episode)}/overruled", {"ask": body, "explored": own.explored, **used}, episode, end=self._grace(end))
         if own.action is None:
             log.error("the gate was never there, and the actions of level '%s' are not known: give the client its problem", level)
         return ActionChoice(id=body["id"], level=level, action=own.action, propensity=own.chance, by="fallback", index=own.index)
@@ -441,12 +441,25 @@ class Client:
             )
             return otherwise
         try:
-            return self._spooling.submit(work, *args).result(max(0.0, end - time.monotonic()))
+            value = self._spooling.submit(work, *args).result(max(0.0, end - time.monotonic()))
         except (TooLate, TimeoutError):
-            log.warning("the spool %s is slow; what was to be written is in memory until it is", self.spool.path)
+            self._spool_fails("is slow; what was to be written is in memory until it is")
         except Exception as error:  # a spool stops no plant, however it fails
-            log.error("the spool %s cannot be used: %s", self.spool.path, error)
+            self._spool_fails(f"cannot be used: {error}")
+        else:
+            self._trouble = ""
+            return value
         return otherwise
+
+    def _grace(self, end: float) -> float:
+        """Return until when a decision waits for what it writes: not beyond its time if the spool does not work anyway."""
+        return end if self._trouble else end + GRACE
+
+    def _spool_fails(self, why: str) -> None:
+        """Log what is wrong with the spool, once until it works again."""
+        if why != self._trouble:
+            log.error("the spool %s %s", self.spool.path, why)
+        self._trouble = why
 
     def _send(self, path: str, body: dict[str, Any], episode: str, ends: str = "", end: float | None = None) -> None:
         content = to_json_value(body, self.strict)
