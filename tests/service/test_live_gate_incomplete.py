@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ from aegis.errors import RefusedError
 from aegis.handover import UnitCounted, event_from_plain, verify_events
 from aegis.logs import Source
 from aegis.problem import load_problem
+from aegis.service import episode_counter
+from aegis.service.episode_counter import BLOCK
 from aegis.service.http_errors import Conflict
 from aegis.service.journal_export import export_gate
 from aegis.service.live_gate import LiveGate
@@ -90,6 +93,27 @@ def test_while_nobody_listened_nothing_is_too_old(file_database: Database) -> No
         counting._since = datetime.now(UTC).isoformat(timespec="microseconds")
         count_all(counting)
         assert not live.state.trees["e"].closed
+
+
+def test_many_that_are_closed_at_once_do_not_hold_up_decisions(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with started(file_database) as live:
+        for place in range(BLOCK + 3):
+            live.open_episode(key(), f"e{place}")
+            long_ago(live, f"e{place}")
+        counting, between = counting_here(live, abandon=3600.0), list[int]()
+
+        def other(_: float) -> None:
+            def look() -> None:
+                with live.changed:
+                    between.append(len(live.state.trees))
+
+            thread = threading.Thread(target=look, daemon=True)
+            thread.start()
+            thread.join(5)
+
+        monkeypatch.setattr(episode_counter.time, "sleep", other)
+        assert counting.once()
+        assert between == list(range(BLOCK + 2, 2, -1))  # others get a turn after each of them
 
 
 # ---- too late ----------------------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from aegis.service.trainer import EpisodeJudgement, TrainerGone, TrainerProcess
 
 BLOCK = 64  # episodes that are judged at a time
 SILENT = 32  # episodes without a reward after which the gate pauses
+YIELD = 0.001  # seconds between two writes of its own, in which requests that wait are answered
 REST = 1.0  # seconds after which a thread looks again, even if nothing has changed
 log = logging.getLogger("aegis.service")
 
@@ -111,9 +112,9 @@ class EpisodeCounter:
         if freeze_is_due(gate):
             self._freeze(gate)
             return True
-        self._abandon()
+        abandoned = self._abandon()
         if not trees:
-            return False
+            return abandoned
         broken = next((place for place, tree in enumerate(trees) if not self._judged(tree)), len(trees))
         if broken == 0:
             self._broken(trees[0])
@@ -199,17 +200,21 @@ class EpisodeCounter:
             pieces = [(digest, piece) for _, digest, piece in challengers]
             self.live.step([item for item, _, _ in challengers], challengers=lambda names: dict(zip(names, pieces, strict=True)))
 
-    def _abandon(self) -> None:
-        """Close episodes without a request for too long. One that was still open is no evidence: it was cut off.
+    def _abandon(self) -> bool:
+        """Close episodes without a request for too long; say whether there were any. One that was open is no evidence.
 
         The time starts again with this process, since no request could arrive before.
         """
         if self.abandon is None:
-            return
+            return False
         limit = (datetime.now(UTC) - timedelta(seconds=self.abandon)).isoformat(timespec="microseconds")
         if self._since > limit:
-            return
-        with self.live.changed:
-            quiet = [tree for tree in self.live.state.trees.values() if tree.last < limit]
-            for tree in [tree for tree in quiet if not tree.settled(self.live.problem)]:
+            return False
+        for place in range(BLOCK):
+            with self.live.changed:
+                tree = self.live.state.quiet(limit)
+                if tree is None:
+                    return place > 0
                 self.live.close(internal_key("abandoned", tree.id), tree.id, abandoned=True, incomplete=not tree.closed)
+            time.sleep(YIELD)
+        return True

@@ -214,8 +214,7 @@ def _restore(journal: Journal, record: JournalRecord, seq: int, state: LiveState
     state.gate, state.seed, state.started, state.silent = gate, first["seed"], first["started"], first["silent"]
     state.changed, state.writer, state.blocks = first["changed"], first["writer"], BlockMark(*first["blocks"])
     state.sealed = {name: ChallengerSeal(**seal) for name, seal in first["sealed"].items()}
-    state.trees = {tree.id: tree for tree in trees}
-    state.numbers = {tree.number: tree.id for tree in trees if tree.number is not None}
+    state.take_up(trees)
     state.snapshot = journal.last = seq
     journal.head = record.body["hash"]
 
