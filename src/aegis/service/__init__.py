@@ -9,8 +9,9 @@ from aegis.lazy import import_on_use
 if TYPE_CHECKING:
     from aegis.service.app import Service, make_app
     from aegis.service.auth import list_tokens, make_token, revoke_token
+    from aegis.service.client.choices import ActionChoice, UnreportedChoice
     from aegis.service.client.counters import ClientCounters
-    from aegis.service.client.gate_client import ActionChoice, Client, Episode, UnreportedChoice
+    from aegis.service.client.gate_client import Client, Episode
     from aegis.service.episode_counter import EpisodeCounter
     from aegis.service.gate_problem import live_problem, sends_incumbent
     from aegis.service.integrity import check_gate, check_store, rekey_gate
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 _MODULES = {
     "app": "Service make_app",
     "auth": "list_tokens make_token revoke_token",
+    "client.choices": "ActionChoice UnreportedChoice",
     "client.counters": "ClientCounters",
-    "client.gate_client": "ActionChoice Client Episode UnreportedChoice",
+    "client.gate_client": "Client Episode",
     "episode_counter": "EpisodeCounter",
     "gate_problem": "live_problem sends_incumbent",
     "integrity": "check_gate check_store rekey_gate",

@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 from aegis.errors import InputError
 from aegis.problem import Problem, load_problem
+from aegis.service.client.choices import ActionChoice, UnreportedChoice, read_choice, same_action
 from aegis.service.client.counters import CLOSED, NO_ANSWER, REFUSED, SPOOL, UNABLE, UNAUTHORISED, ClientCounters, DecisionCounter
 from aegis.service.client.fallback import ProblemFacts, draw_legacy_action
 from aegis.service.client.spool import RESULTS, STANDS_IN, DeliveryThread, KeptChoice, Refusal, Spool
@@ -35,43 +36,6 @@ MOST_WORDS = 1000  # of a reason
 RETRY = 1.0  # seconds after which a gate that was away is asked again
 log = logging.getLogger("aegis.client")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class ActionChoice:
-    """What to do. by: 'agent', 'legacy', or 'fallback' if the gate did not help. propensity: its probability, None if not known.
-
-    action: None only if the gate has never answered and the client has no problem file; then `index` says which one it is, in
-    the order of the problem file.
-    """
-
-    id: str
-    level: str
-    action: Any
-    propensity: float | None
-    by: str
-    index: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UnreportedChoice:
-    """A decision without a result. choice: None if it was asked for before a crash and its answer was never seen."""
-
-    episode: str
-    id: str
-    level: str
-    choice: ActionChoice | None
-
-    @property
-    def answered(self) -> bool:
-        """Say whether the answer was seen: if not, what the plant did is not known."""
-        return self.choice is not None
-
-    @classmethod
-    def of(cls, kept: KeptChoice) -> UnreportedChoice:
-        """Return it from what the spool keeps."""
-        choice = _read_choice(kept)
-        return cls(kept.episode, kept.id, kept.id.rpartition("-")[0] if choice is None else choice.level, choice)
 
 
 @dataclass(slots=True)
@@ -167,10 +131,10 @@ class Episode:
         """
         name, value = (choice.id if isinstance(choice, ActionChoice) else str(choice)), to_json_value(used, self.client.strict)
         known = next((item for item in self.choices if item.id == name), None)
-        if known is not None and name not in self._overruled and _same(known.action, value):
+        if known is not None and name not in self._overruled and same_action(known.action, value):
             return
         if name in self._overruled:
-            if not _same(self._overruled[name], value):
+            if not same_action(self._overruled[name], value):
                 self._refuse(f"decision '{name}' was overruled already, by {self._overruled[name]!r}: {value!r} is not kept")
             return
         if self.client.strict and (known is None or name in self._reported):
@@ -270,7 +234,7 @@ class Client:
         times, choices = self._spooled(end, unknown, self.spool.resume, chosen)
         if not times:
             self._send("/v1/episodes", {"id": chosen} if time is None else {"id": chosen, "time": time}, chosen, end=end)
-        answered = [choice for choice in map(_read_choice, choices) if choice is not None]
+        answered = [choice for choice in map(read_choice, choices) if choice is not None]
         unseen = [item for item in map(UnreportedChoice.of, choices) if not item.answered]
         for one in unseen:  # what was done there is not known
             item = {"episode": chosen, "decision": one.id, "missing": True}
@@ -477,19 +441,6 @@ class Client:
 def _path(episode: str) -> str:
     """Return the path of an episode, also for a name that the gate will refuse."""
     return f"/v1/episodes/{quote(episode, safe='', errors='replace')}"
-
-
-def _same(action: Any, used: Any) -> bool:
-    """Say whether two values are the same action; 1 is not true."""
-    return bool(action == used) and isinstance(action, bool) == isinstance(used, bool)
-
-
-def _read_choice(kept: KeptChoice) -> ActionChoice | None:
-    """Return a choice from the spool; None if it was never answered, or cannot be read."""
-    try:
-        return None if kept.choice is None else ActionChoice(**kept.choice)
-    except TypeError:
-        return None
 
 
 def _kept_facts(spool: Spool) -> ProblemFacts:
