@@ -64,11 +64,13 @@ class Service:
                 self.stop()
                 raise
             log.info("another process is the writer of gate '%s': standing by", self.live.name)
+        self.live.watched = True
         threading.Thread(target=self._watch, name="aegis-watch", daemon=True).start()
 
     def stop(self) -> None:
         """Finish what is being written, and let go."""
         self._stopping.set()
+        self.live.recovery.set()
         self.counting.stop()
         self.live.stop()
         self.live.database.close()
@@ -79,8 +81,14 @@ class Service:
         log.info("writer of gate '%s' in %s", self.live.name, self.live.database.shown)
 
     def _watch(self) -> None:
-        logged = ""
-        while not self._stopping.wait(TRY):
+        logged, asked = "", False
+        while True:
+            # A request that finds the store in doubt asks for a look at once; if that fails, for the next one in a while.
+            self._stopping.wait(TRY) if asked else self.live.recovery.wait(TRY)
+            if self._stopping.is_set():
+                return
+            asked = self.live.recovery.is_set()
+            self.live.recovery.clear()
             try:
                 if self.live.started:
                     self.live.check_store()

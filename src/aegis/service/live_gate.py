@@ -6,12 +6,13 @@ confirmed changes nothing here until the journal has been read again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
@@ -55,6 +56,7 @@ NAMES = re.compile(r"[^\W_][\w .:-]{0,63}")  # of gates: they become part of the
 StoredPieces = Mapping[str, tuple[str, bytes]]
 Audit = Callable[[GateState], tuple[bool, AuditResponse]]
 SLOW = 1.0  # seconds after which a write that is not confirmed makes the gate unhealthy
+AWAY = "the store does not answer, or was away and is looked at now: nothing was done, try again"
 TRIES, PAUSE = 100, 0.05  # how often an approval waits until everything is audited, and seconds in between
 
 
@@ -63,7 +65,8 @@ class LiveGate:
     """A gate beside a running controller. `start` it before anything else; `stop` lets another process take over.
 
     stated: the problem as its file says. changed: guards everything, and is notified after every write. audit: of the units of a
-    state, run before anything is approved.
+    state, run before anything is approved. watched: another thread calls `check_store` every second, and whenever `recovery` is
+    set, so that no request waits for a server that is away.
     """
 
     database: Database
@@ -82,6 +85,9 @@ class LiveGate:
     started: bool = field(default=False, init=False)
     changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     audit: Audit | None = field(default=None, init=False)
+    watched: bool = field(default=False, init=False)
+    recovery: threading.Event = field(default_factory=threading.Event, init=False)
+    _recovering: threading.Lock = field(default_factory=threading.Lock, init=False)
     _count: GateCount | None = field(default=None, init=False)
     _entries: EntryFactory = field(init=False)
 
@@ -150,10 +156,23 @@ class LiveGate:
 
     def stop(self) -> None:
         """Let another process take over."""
-        with self.changed:
+        waited = self._acquire()  # otherwise a write hangs: it was not acknowledged, and is looked for by the next writer
+        try:
             self.started = False
             self.lease.let_go()
+            self.database.outage.known = False  # from here on no thread looks whether it is back
+            self.recovery.set()
+            if waited:
+                self.changed.notify_all()
+        finally:
+            if waited:
+                self.changed.release()
+
+    def wake(self) -> None:
+        """Wake threads that wait for a change; while a write hangs they look again by themselves."""
+        if self._acquire():
             self.changed.notify_all()
+            self.changed.release()
 
     @property
     def failure(self) -> str | None:
@@ -165,15 +184,16 @@ class LiveGate:
     def check_store(self) -> None:
         """Find out whether this process still is the writer, and, if a write was not confirmed, whether it can write again.
 
-        Raises StoreUnavailable if it cannot; NotWriter if another process has taken over.
+        Requests do not wait for it. Raises StoreUnavailable if it cannot; NotWriter if another process has taken over.
         """
-        if not self.lease.held():
-            with self.changed:
-                self.journal.doubtful = True  # the lease is taken again, or another process has it
+        if not self.journal.in_doubt and self.lease.held():
+            return
         with self.changed:
-            if self.journal.doubtful:
-                self._ready()
-                self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
+            self.journal.doubtful = True  # the lease is taken again, or another process has it
+        self._recover()
+        with self.changed:
+            self._check_writer()
+            self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
 
     def _check_same(self, about: Mapping[str, Any]) -> None:
         first = next(iter(Journal(self.database, self.name).read()))
@@ -195,26 +215,61 @@ class LiveGate:
         self.changed.notify_all()
         return records
 
-    def _ready(self) -> None:
-        """Raise NotWriter unless this process is the writer; read the journal again if the store was away."""
+    def _acquire(self) -> bool:
+        """Take `changed`; False if the thread that has it waits for a store that does not answer."""
+        while not self.changed.acquire(timeout=SLOW / 4):
+            if self.journal.unconfirmed(SLOW):
+                return False
+        return True
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Hold `changed` as the writer. Raises NotWriter if it is another process, StoreUnavailable while the store is away."""
+        if self.started and self.journal.in_doubt:
+            if self.watched and self.database.file is None:
+                self.recovery.set()
+                raise StoreUnavailable(AWAY)
+            self._recover()
+        if not self._acquire():
+            raise StoreUnavailable(AWAY)
+        try:
+            self._check_writer()
+            yield
+        finally:
+            self.changed.release()
+
+    def _check_writer(self) -> None:
         if not self.started:
             raise NotWriter(f"gate '{self.name}' is not served by this process, or not yet")
-        if not self.journal.doubtful:
-            return
-        if not self.lease.take():
-            self.started = False
-            raise NotWriter(f"another process has become the writer of gate '{self.name}'")
-        for record in self.journal.news():
-            self.state.apply(record)
-        if self.state.writer != self.writer:
-            self.stop()
-            raise NotWriter(f"another process has become the writer of gate '{self.name}'")
+        if self.journal.doubtful:
+            raise StoreUnavailable(AWAY)
+
+    def _recover(self) -> None:
+        """Take the lease again after an outage, and read what was written: outside of `changed`, and in one thread at a time.
+
+        Nothing is written meanwhile, since the journal is in doubt until it has been read.
+        """
+        if not self._recovering.acquire(blocking=False):
+            raise StoreUnavailable(AWAY)
+        try:
+            with self.database.reconnecting():
+                taken = self.lease.take()
+                records = list(self.journal.read(self.journal.last)) if taken else []
+            with self.changed:
+                if taken and self.started:
+                    self.journal.accept(records)
+                    for record in records:
+                        self.state.apply(record)
+                if not taken or self.state.writer != self.writer:
+                    self.stop()
+                    raise NotWriter(f"another process has become the writer of gate '{self.name}'")
+        finally:
+            self._recovering.release()
 
     def _once(self, key: str, request: Mapping[str, Any], entry: Callable[[], JournalEntry]) -> JournalRecord:
         """Return what is written under a key: now, or before if the same request comes again; Conflict if it is another one."""
         digest = _digest(request)
-        with self.changed:
-            self._ready()
+        with self._writing():
             try:
                 return self._write([replace(entry(), key=key, request=digest)])[0]
             except ServiceError as error:
@@ -262,8 +317,7 @@ class LiveGate:
         """Open an episode, under its own name or one made from the key; Conflict if it was opened before, under another key."""
         chosen = name or sha256(key.encode()).hexdigest()[:20]
         digest = _digest({"open": chosen, "time": time})
-        with self.changed:
-            self._ready()
+        with self._writing():
             before = self._before(key, digest)
             if before is None:
                 if self._known(chosen):
@@ -336,8 +390,7 @@ class LiveGate:
         request = {"operator": action, "who": who, "why": why, "level": level, "challenge": challenge}
         digest, audited_gate, audited = _digest(request), None, NO_RESPONSE
         for _ in range(TRIES):
-            with self.changed:
-                self._ready()
+            with self._writing():
                 check_operator(self.state.opened.levels, action, why, level)
                 before = self._before(key, digest)
                 if before is not None:
@@ -385,8 +438,7 @@ class LiveGate:
 
         audited: what the audit of the episodes so far asks for.
         """
-        with self.changed:
-            self._ready()
+        with self._writing():
             gate = self.state.opened
             _, events = step(gate, gate_input, max(self.state.started, gate.started), audited)
             if not events:
@@ -403,8 +455,7 @@ class LiveGate:
 
     def pause(self, why: str) -> None:
         """Pause the gate; the policies in control stay."""
-        with self.changed:
-            self.step(Paused(self.state.opened.episode, why))
+        self.step(Paused(self.state.opened.episode, why))
 
 
 def _digest(request: Mapping[str, Any]) -> str:

@@ -63,10 +63,15 @@ class Journal:
     doubtful: bool = field(default=False, init=False)  # the store was away: it has to be read before the next write
     _writing_since: float | None = field(default=None, init=False)
 
+    @property
+    def in_doubt(self) -> bool:
+        """Return whether the last write was not confirmed, and none is going on."""
+        return self.doubtful and self._writing_since is None
+
     def unconfirmed(self, patience: float) -> bool:
-        """Say whether the last write was not confirmed, or has been going on for longer than `patience` seconds."""
+        """Say whether the last write was not confirmed, or the store has been asked for longer than `patience` seconds."""
         since = self._writing_since
-        return self.doubtful and (since is None or time.monotonic() - since > patience)
+        return self.doubtful if since is None else time.monotonic() - since > patience
 
     def append(
         self, entries: Sequence[JournalEntry], challengers: Mapping[str, tuple[str, bytes]] | None = None
@@ -85,7 +90,7 @@ class Journal:
             head = _chained(head, seq, at, entry.kind, entry.episode, entry.key, entry.request, body, caller=entry.caller)
             row = (self.gate, seq, at, entry.kind, entry.episode, entry.key, entry.request, body, head, entry.caller)
             rows.append(dict(zip(journal_table.c.keys(), row, strict=True)))
-        self.doubtful, self._writing_since = True, time.monotonic()
+        self._writing_since, self.doubtful = time.monotonic(), True
         try:
             with self.database.transaction() as connection:
                 connection.execute(journal_table.insert(), rows)
@@ -97,19 +102,24 @@ class Journal:
                 self.doubtful = False  # it was refused, and no other process has written
                 raise Conflict("this key was used before") from error
             raise StoreUnavailable(f"another process writes to gate '{self.gate}'") from error
+        else:
+            self.doubtful = False
+            self.last, self.head = seq, head
         finally:
             self._writing_since = None
-        self.doubtful = False
-        self.last, self.head = seq, head
         return [_record(row) for row in rows]
 
     def news(self) -> list[JournalRecord]:
         """Return the records in the store that were not known here."""
         records = list(self.read(self.last))
+        self.accept(records)
+        return records
+
+    def accept(self, records: Sequence[JournalRecord]) -> None:
+        """Take note of all records in the store that were not known here."""
         if records:
             self.last, self.head = records[-1].seq, records[-1].hash
         self.doubtful = False
-        return records
 
     def read(self, after: int = 0) -> Iterator[JournalRecord]:
         """Yield the records after a number, in order; StoreDamaged if one is missing or was altered."""
@@ -177,6 +187,7 @@ class Journal:
             return connection.execute(query.order_by(journal_table.c.seq).limit(limit)).mappings().all()
 
     def _one(self, condition: sa.ColumnElement[bool]) -> JournalRecord | None:
+        self._writing_since = time.monotonic()
         try:
             with self.database.reading() as connection:
                 query = journal_table.select().where(journal_table.c.gate == self.gate, condition)
@@ -184,6 +195,8 @@ class Journal:
         except StoreUnavailable:
             self.doubtful = True  # the lease may be lost as well
             raise
+        finally:
+            self._writing_since = None
         return None if row is None else _record(row)
 
 
