@@ -72,11 +72,10 @@ class EpisodeCounter:
     def stop(self) -> None:
         """End thread and worker."""
         self._going = False
-        with self.live.changed:
-            self.live.changed.notify_all()
+        self.live.wake()
         self.worker.stop()
         if self._thread is not None:
-            self._thread.join(10)
+            self._thread.join(10 if self.live.failure is None else 1)  # a write that hangs was not acknowledged
             self.worker.stop()  # the thread may have started it again meanwhile
 
     def _run(self) -> None:

@@ -83,10 +83,15 @@ class Journal:
             raise SettingError("there is no journal key to sign with")
         return JournalEntry(JOURNAL_KEY, {"id": self.keys.current}, None, f"{JOURNAL_KEY} {len(self._key_records()) + 1}")
 
+    @property
+    def in_doubt(self) -> bool:
+        """Return whether the last write was not confirmed, and none is going on."""
+        return self.doubtful and self._writing_since is None
+
     def unconfirmed(self, patience: float) -> bool:
-        """Say whether the last write was not confirmed, or has been going on for longer than `patience` seconds."""
+        """Say whether the last write was not confirmed, or the store has been asked for longer than `patience` seconds."""
         since = self._writing_since
-        return self.doubtful and (since is None or time.monotonic() - since > patience)
+        return self.doubtful if since is None else time.monotonic() - since > patience
 
     def append(
         self, entries: Sequence[JournalEntry], challengers: Mapping[str, tuple[str, bytes]] | None = None
@@ -107,7 +112,7 @@ class Journal:
             rows.append({**row, "hash": chain.hash})
         if self.keys is not None and chain.signer != self.keys.current:  # its key record was removed while it was served
             raise StoreDamaged(f"gate '{self.gate}': the journal does not name the key that signs it; restore a backup")
-        self.doubtful, self._writing_since = True, time.monotonic()
+        self._writing_since, self.doubtful = time.monotonic(), True
         try:
             with self.database.transaction() as connection:
                 connection.execute(journal_table.insert(), rows)
@@ -119,10 +124,11 @@ class Journal:
                 self.doubtful = False  # it was refused, and no other process has written
                 raise Conflict("this key was used before") from error
             raise StoreUnavailable(f"another process writes to gate '{self.gate}'") from error
+        else:
+            self.doubtful = False
+            self.last, self.head, self._chain = chain.seq, chain.hash, chain
         finally:
             self._writing_since = None
-        self.doubtful = False
-        self.last, self.head, self._chain = chain.seq, chain.hash, chain
         return [_record(row) for row in rows]
 
     def news(self) -> Iterator[JournalRecord]:
@@ -130,6 +136,12 @@ class Journal:
         for chain, record in self.walk(self.last):
             self.last, self.head, self._chain = chain.seq, chain.hash, chain
             yield record
+        self.doubtful = False
+
+    def accept(self, records: Sequence[JournalRecord]) -> None:
+        """Take note of all records in the store that were not known here."""
+        if records:
+            self.last, self.head = records[-1].seq, records[-1].hash
         self.doubtful = False
 
     def read(self, after: int = 0) -> Iterator[JournalRecord]:
@@ -235,6 +247,7 @@ class Journal:
             return connection.execute(query.order_by(journal_table.c.seq).limit(limit)).mappings().all()
 
     def _one(self, condition: sa.ColumnElement[bool]) -> JournalRecord | None:
+        self._writing_since = time.monotonic()
         try:
             with self.database.reading() as connection:
                 query = journal_table.select().where(journal_table.c.gate == self.gate, condition)
@@ -242,6 +255,8 @@ class Journal:
         except StoreUnavailable:
             self.doubtful = True  # the lease may be lost as well
             raise
+        finally:
+            self._writing_since = None
         return None if row is None else _record(row)
 
 
