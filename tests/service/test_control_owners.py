@@ -90,14 +90,14 @@ def test_what_the_gate_does_by_itself_has_no_caller(file_database: Database) -> 
     assert callers >= {("episode", ONE), ("event", None), ("episode", None), ("closed", None)}
 
 
-def test_a_pause_that_a_late_request_leads_to_has_its_caller(file_database: Database) -> None:
+def test_what_a_late_request_leads_to_has_its_caller(file_database: Database) -> None:
     with started(file_database) as live:
         play(live, "e")
         count_all(counting_here(live))
         with pytest.raises(Exception, match="counted already"):
             live.decide(key(), "e", Ask(**dose(id="d9")), caller=ONE)
-        (pause,) = [item for item in records(live, "event") if item.body["event"]["kind"] == "paused"]
-        assert pause.caller == ONE
+        (late,) = [item for item in records(live, "event") if item.body["event"]["kind"] == "late"]
+        assert late.caller == ONE
 
 
 def test_an_export_counts_the_records_of_each_caller(file_database: Database, tmp_path: Path) -> None:

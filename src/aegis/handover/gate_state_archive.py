@@ -17,7 +17,7 @@ from aegis.handover.gate_state import Deployed, GateState, MonitorState
 
 # Fields that are numbers, texts or None, as they are.
 _SIMPLE = (
-    *("episode", "start", "phases", "audited", "freeze", "freezes", "spent", "monitored_since", "alarms", "alarmed", "paused"),
+    *("episode", "start", "phases", "audited", "freeze", "freezes", "spent", "monitored_since", "alarms", "alarmed", "paused", "late"),
 )
 _EVENTS = {"refusals": Paused, "notes": AuditNote, "waiting": Waiting}  # fields that hold events of one kind
 _EVENT = {"resumed": Restarted, "put_off": Postponed}  # fields that hold one event, or None
@@ -94,7 +94,8 @@ def _event(plain: Mapping[str, Any], kind: type[Any]) -> Any:
 
 def _deployed(plain: Mapping[str, Any]) -> Deployed:
     beside = tuple((str(level), str(challenge)) for level, challenge in plain["beside"])
-    return Deployed(**{**plain, "beside": beside, "apart": tuple(plain["apart"])})
+    tested = tuple((int(first), int(last)) for first, last in plain["tested"])
+    return Deployed(**{**plain, "beside": beside, "apart": tuple(plain["apart"]), "tested": tested})
 
 
 def _monitor(plain: Mapping[str, Any]) -> MonitorState:

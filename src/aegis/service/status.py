@@ -83,11 +83,12 @@ class ControlChanges:
     def kept(self) -> dict[str, Any]:
         """Return what was followed as plain data that do not change later."""
         operator = None if self._operator is None else event_to_plain(self._operator)
-        return {"history": self.history, "alarm": self.alarm, "control": dict(self._control), "operator": operator}
+        kept = {"history": self.history, "alarm": self.alarm, "control": dict(self._control), "paused": self._paused}
+        return {**kept, "operator": operator}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Go on from what `kept` returned."""
-        self.history, self.alarm, self._control = kept["history"], kept["alarm"], kept["control"]
+        self.history, self.alarm, self._control, self._paused = (kept[name] for name in ("history", "alarm", "control", "paused"))
         operator = None if kept["operator"] is None else event_from_plain(kept["operator"])
         self._operator = operator if isinstance(operator, OperatorAction) else None
 
