@@ -11,7 +11,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint check format soak soak-short bench docs screenshots wheel release-check clean
+.PHONY: demo test lint check format soak soak-short bench docs screenshots wheel release-check sbom clean
 
 demo: $(STAMP)
 	$(BIN)/aegis demo
@@ -60,6 +60,22 @@ wheel: $(STAMP)
 # The wheel in empty environments of every Python 3.11, 3.12 and 3.13 that is found: needs the network and some minutes for each.
 release-check: wheel
 	$(BIN)/python tools/release_check.py
+
+# The parts list (CycloneDX) of what `pip install 'aegis-handover[service,postgres]'` brings, at the versions of constraints.txt. Needs the network, not .venv.
+# The wheel is installed a second time by its name: the first time notes the path of this folder, which would be in the list.
+sbom:
+	rm -rf build/sbom build/sbom.cdx.json
+	$(PYTHON) -m venv build/sbom/tool
+	$(PYTHON) -m venv --without-pip build/sbom/gate
+	build/sbom/tool/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0
+	build/sbom/tool/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/sbom .
+	build/sbom/tool/bin/python -m pip --python build/sbom/gate/bin/python install --quiet --disable-pip-version-check \
+		-c constraints.txt "$$(ls build/sbom/*.whl)[service,postgres]"
+	build/sbom/tool/bin/python -m pip --python build/sbom/gate/bin/python install --quiet --disable-pip-version-check \
+		--no-index --no-deps --force-reinstall --find-links build/sbom aegis-handover
+	build/sbom/tool/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-format JSON \
+		--output-file build/sbom.cdx.json build/sbom/gate/bin/python
+	@echo "The parts list is in build/sbom.cdx.json."
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist demo-run
