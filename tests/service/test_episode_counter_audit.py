@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,14 @@ from aegis.handover import (
 )
 from aegis.ope.comparator import AVERAGE_WORDS, LOG_WRITER_WORDS
 from aegis.rng import stream
+from aegis.service import gate_writer
 from aegis.service.episode_counter import EpisodeCounter
 from aegis.service.http_errors import Conflict
 from aegis.service.live_gate import LiveGate
 from aegis.service.live_state import EVENT, LiveState
 from aegis.service.schemas import Ask, Legacy, Report
 from aegis.service.status import GateStatus
+from aegis.service.store import journal
 from aegis.service.store.journal import JournalEntry
 from aegis.service.trainer import Trainer
 
@@ -238,3 +241,27 @@ def test_gates_of_one_plant_in_one_store_are_counted(tmp_path: Path) -> None:
     again = serve(tmp_path / "gate.db", name="three")
     assert again.reading.gate()["gates"] == found[2]
     assert make_plant(tmp_path / "gate.db", name="another").live.count.number == 1
+
+
+def test_a_clock_that_is_set_back_makes_no_gate_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class SetBack(datetime):
+        """The time of day, two days too early."""
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            """Return a wrong time."""
+            return datetime.now(tz) - timedelta(days=2)
+
+    first = serve(tmp_path / "gate.db", name="one")
+    monkeypatch.setattr(journal, "datetime", SetBack)
+    second = serve(tmp_path / "gate.db", name="two")
+    found = [item.reading.gate()["gates"] for item in (first, second)]
+    assert [item["number"] for item in found] == [1, 2] and found[1]["risk"] == pytest.approx(0.1)
+
+
+def test_gates_whose_order_is_not_known_count_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gates = [serve(tmp_path / "gate.db", name=name) for name in ("one", "two")]
+    openings = gate_writer.list_openings
+    earlier = lambda database: {name: {**body, "place": None} for name, body in openings(database).items()}  # noqa: E731
+    monkeypatch.setattr(gate_writer, "list_openings", earlier)  # as an earlier release has opened them
+    assert [item.live.count.risk for item in gates] == pytest.approx([0.1, 0.1])

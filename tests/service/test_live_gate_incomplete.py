@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from aegis.service.journal_export import export_gate
 from aegis.service.live_gate import LiveGate
 from aegis.service.schemas import Ask, Report
 from aegis.service.status import GateStatus
+from aegis.service.store import journal
 from aegis.service.store.database import Database
 
 
@@ -60,7 +62,21 @@ def arms(live: LiveGate) -> dict[int, str]:
 
 def long_ago(live: LiveGate, name: str) -> None:
     """Let an episode have been silent for a day."""
-    live.state.trees[name].last = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="microseconds")
+    live.state.trees[name].heard -= 86_400.0
+
+
+def set_clock(hours: int) -> type[datetime]:
+    """Return a clock that was set by some hours; no other clock is."""
+
+    class SetClock(datetime):
+        """The time of day."""
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            """Return a wrong time."""
+            return datetime.now(tz) + timedelta(hours=hours)
+
+    return SetClock
 
 
 # ---- by the gate -------------------------------------------------------------------------------------------------------------
@@ -90,9 +106,32 @@ def test_while_nobody_listened_nothing_is_too_old(file_database: Database) -> No
         begin(live, "e")
         long_ago(live, "e")
         counting = counting_here(live, abandon=3600.0)
-        counting._since = datetime.now(UTC).isoformat(timespec="microseconds")
+        counting._since = time.monotonic()
         count_all(counting)
         assert not live.state.trees["e"].closed
+
+
+def test_a_clock_that_is_set_closes_nothing(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with started(file_database) as live:
+        begin(live, "before")
+        for hours in (48, -48):
+            monkeypatch.setattr(journal, "datetime", set_clock(hours))
+            monkeypatch.setattr(episode_counter, "datetime", set_clock(hours), raising=False)
+            begin(live, f"by {hours} hours")
+            counting = counting_here(live, abandon=3600.0)
+            count_all(counting)
+        assert [tree.closed for tree in live.state.trees.values()] == [False] * 3
+    again = make_live(file_database)
+    again.start()
+    monkeypatch.setattr(journal, "datetime", set_clock(96))
+    counting = counting_here(again, abandon=3600.0)
+    count_all(counting)
+    assert len(again.state.going) == 3
+    now = time.monotonic()
+    monkeypatch.setattr(episode_counter.time, "monotonic", lambda: now + 3601.0)
+    count_all(counting)
+    assert not again.state.going and not again.state.trees
+    again.stop()
 
 
 def test_many_that_are_closed_at_once_do_not_hold_up_decisions(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

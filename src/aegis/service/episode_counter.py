@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 
 from aegis.errors import AegisError
 from aegis.handover import (
@@ -45,7 +45,7 @@ class EpisodeCounter:
     worker: TrainerProcess
     abandon: float | None = None
     failure: str | None = field(default=None, init=False)  # why nothing is counted now, None if it is
-    _since: str = field(default="", init=False)  # when it was started
+    _since: float = field(default=-math.inf, init=False)  # when it was started, by `time.monotonic`
     _thread: threading.Thread | None = field(default=None, init=False)
     _going: bool = field(default=False, init=False)
 
@@ -62,7 +62,7 @@ class EpisodeCounter:
 
     def start(self) -> None:
         """Start the thread; if it runs already, let the worker read the journal anew, since others have written meanwhile."""
-        self._going, self._since = True, datetime.now(UTC).isoformat(timespec="microseconds")
+        self._going, self._since = True, time.monotonic()
         if self._thread is not None and self._thread.is_alive():
             self.worker.stop()
             return
@@ -202,11 +202,11 @@ class EpisodeCounter:
     def _abandon(self) -> bool:
         """Close episodes without a request for too long; say whether there were any. One that was open is no evidence.
 
-        The time starts again with this process, since no request could arrive before.
+        The time starts again with this process, since no request could arrive before. A clock that is set closes nothing.
         """
         if self.abandon is None:
             return False
-        limit = (datetime.now(UTC) - timedelta(seconds=self.abandon)).isoformat(timespec="microseconds")
+        limit = time.monotonic() - self.abandon
         if self._since > limit:
             return False
         for place in range(BLOCK):

@@ -42,6 +42,7 @@ from aegis.version import __version__
 
 StoredPieces = Mapping[str, tuple[str, bytes]]
 NAMES = re.compile(r"[^\W_][\w .:-]{0,63}")  # of gates: they become part of the name of a file
+PLACE = "place"  # in the first record: how many gates were in the store before it
 SLOW = 1.0  # seconds after which a write that is not confirmed makes the gate unhealthy
 AWAY = "the store does not answer, or was away and is looked at now: nothing was done, try again"
 
@@ -123,7 +124,8 @@ class GateWriter:
             self._catch_up()
             self.journal.chain.check_end(self.keys)
             if self.state.gate is None:
-                self._write([JournalEntry(OPENED, self._opening()), *([] if self.keys is None else [self.journal.key_entry()])])
+                opening = {**self._opening(), PLACE: len(list_openings(self.database))}
+                self._write([JournalEntry(OPENED, opening), *([] if self.keys is None else [self.journal.key_entry()])])
             else:
                 self._check_same(self._opening())
             self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
@@ -137,17 +139,26 @@ class GateWriter:
 
     @property
     def count(self) -> GateCount:
-        """Return which gate of its plant this is, among those in the store whose problem differs in its margins only."""
+        """Return which gate of its plant this is, among those in the store whose problem differs in its margins only.
+
+        The order is that of their places, never that of a clock. A gate counts unless it is certain that it was opened later:
+        those of earlier releases have no place.
+        """
         if self._count is not None:
             return self._count
-        own, number, risk = json.loads(json.dumps(without_margins(dump_problem(self.problem)))), 0, 0.0
-        for name, body in list_openings(self.database):
-            same = name == self.name or without_margins(body["problem"]) == own
-            number, risk = number + same, risk + same * float(body["event"]["settings"]["delta"])
-            if name == self.name:
-                break
-        self._count = GateCount(number, risk, self.settings.delta)
-        return self._count
+        own, gates = json.loads(json.dumps(without_margins(dump_problem(self.problem)))), list_openings(self.database)
+        place = gates.get(self.name, {}).get(PLACE)
+        risks = [
+            float(body["event"]["settings"]["delta"])
+            for name, body in gates.items()
+            if name != self.name
+            and without_margins(body["problem"]) == own
+            and (place is None or (body.get(PLACE) or 0) <= place)
+        ]
+        count = GateCount(len(risks) + 1, sum(risks) + self.settings.delta, self.settings.delta)
+        if self.name in gates:
+            self._count = count
+        return count
 
     def stop(self) -> None:
         """Let another process take over."""

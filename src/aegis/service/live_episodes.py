@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -59,6 +60,7 @@ class LiveEpisode:
 
     policies: challenges by level, of those in control when it started. results: by decision; that of the whole episode under an
     empty id. cut: not all of its decisions are known. owner: the caller that opened it, None if any controller may write to it.
+    known, heard: when this process got to know it, and the latest request about it, by a clock that is never set.
     """
 
     id: str
@@ -73,6 +75,8 @@ class LiveEpisode:
     last: str = ""
     cut: bool = False
     owner: str | None = None
+    known: float = field(default_factory=clock.monotonic, compare=False)
+    heard: float = field(default_factory=clock.monotonic, compare=False)
 
     def cut_off(self) -> None:
         """Take note that not all of its decisions are known: it is no evidence."""

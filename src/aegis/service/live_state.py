@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any
 
@@ -58,10 +58,6 @@ class CountingDelay:
     closed: bool
     missing: int
     behind: int
-
-    def seconds(self) -> float:
-        """Return for how long it has held up others: since it was opened, 0 if nothing waits behind it."""
-        return (datetime.now(UTC) - datetime.fromisoformat(self.since)).total_seconds() if self.behind else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +159,7 @@ class LiveState:
 
     def _heard(self, tree: LiveEpisode, at: str) -> None:
         """Take note of a request about an episode. `going` is kept up here, so that no reader has to walk all episodes."""
-        tree.last = at
+        tree.last, tree.heard = at, time.monotonic()
         if tree.settled(self.problem):
             self.going.pop(tree.id, None)
         else:
@@ -215,10 +211,13 @@ class LiveState:
         """Return how many episodes are settled and not counted yet."""
         return len(self.trees) - len(self.going)
 
-    def quiet(self, limit: str) -> LiveEpisode | None:
-        """Return an episode that is not settled and that no request was about since `limit`; None if there is no such episode."""
+    def quiet(self, limit: float) -> LiveEpisode | None:
+        """Return an episode that is not settled and that no request was about since `limit`; None if there is no such episode.
+
+        limit: by `time.monotonic`.
+        """
         tree = next(iter(self.going.values()), None)
-        return tree if tree is not None and tree.last < limit else None
+        return tree if tree is not None and tree.heard <= limit else None
 
     def holding(self) -> CountingDelay | None:
         """Return what counting waits for; None if the next episode can be counted, or none has started."""
@@ -226,6 +225,14 @@ class LiveState:
         if tree is None or tree.settled(self.problem):
             return None
         return CountingDelay(tree.id, tree.at, tree.closed, len(tree.missing(self.problem)), self.waiting())
+
+    def holding_seconds(self) -> float:
+        """Return the age of the episode that holds up others, since this process knows it; 0 if none does.
+
+        A clock that is set does not change it.
+        """
+        delay = self.holding()
+        return 0.0 if delay is None or not delay.behind else time.monotonic() - self.trees[delay.episode].known
 
     def _give_back(self, level: str) -> None:
         """Let the legacy decide at a level at once, in episodes that are going on as well; those are no evidence then."""

@@ -20,8 +20,8 @@ GAUGES: dict[str, tuple[str, Callable[[LiveState, GateState], float]]] = {
     "episodes_going": ("Episodes that are not counted yet.", lambda live, _: len(live.trees)),
     "episodes_waiting": ("Episodes that are settled, and not counted yet.", lambda live, _: live.waiting()),
     "holding_seconds": (
-        "Age of the episode that holds up the counting of others; 0 if none does.",
-        lambda live, _: 0.0 if (holding := live.holding()) is None else holding.seconds(),
+        "Age of the episode that holds up the counting of others, in this process; 0 if none does.",
+        lambda live, _: live.holding_seconds(),
     ),
     "paused": ("1 if the gate is paused.", lambda _, gate: gate.paused is not None),
     "alarms": ("Alarms of the monitor so far.", lambda _, gate: gate.alarms),

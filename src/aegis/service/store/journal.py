@@ -271,8 +271,8 @@ def list_heads(database: Database) -> list[ChainHead]:
     return [Journal(database, gate).newest() for gate in list_gates(database)]
 
 
-def list_openings(database: Database) -> list[tuple[str, dict[str, Any]]]:
-    """Return the gates in a store in the order in which they were opened, each with the body of its first record."""
+def list_openings(database: Database) -> dict[str, dict[str, Any]]:
+    """Return the body of the first record of every gate in a store, by name."""
     table, rows = journal_table.c, list[Any]()
     with database.reading() as connection:
         # Gate by gate: a search for all first records at once would look at every record.
@@ -280,7 +280,7 @@ def list_openings(database: Database) -> list[tuple[str, dict[str, Any]]]:
         while gate is not None:
             rows += connection.execute(journal_table.select().where(table.gate == gate, table.seq == 1)).mappings().all()
             gate = connection.execute(sa.select(sa.func.min(table.gate)).where(table.gate > gate)).scalar()
-    return [(row["gate"], json.loads(row["body"])) for row in sorted(rows, key=lambda row: (row["at"], row["gate"]))]
+    return {row["gate"]: json.loads(row["body"]) for row in rows}
 
 
 def _record(row: Any) -> JournalRecord:
