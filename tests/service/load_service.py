@@ -73,7 +73,7 @@ class Controller:
         while self.closes.is_set() and self.open:
             left = self.open.pop(0)
             self._send(f"{left}.close", f"/v1/episodes/{left}/close", {})
-        time.sleep(0.1)  # a plant is not that quick, and a machine has other tests to run
+        time.sleep(0.2)  # a plant is not that quick, and a machine has other tests to run
 
     def _send(self, key: str, path: str, body: dict[str, Any]) -> Any:
         answer = self._asked(key, path, body)

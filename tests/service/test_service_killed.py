@@ -22,4 +22,4 @@ def test_killed_two_hundred_times(helper: Helper, store: str, tmp_path: Path) ->
     found = load(helper, store, tmp_path, 200, 12)
     assert found["writers"] == 201
     assert found["acknowledged"] > 1000
-    assert found["freezes"] > 10 and found["flips"] > 5 and found["by agents"] > 50
+    assert found["freezes"] > 10 and found["flips"] > 3 and found["by agents"] > 50
