@@ -29,6 +29,7 @@ from served_gate import Helper
 STORES = ("sqlite", "postgres")
 ROUND = 40  # faults on one gate: a new one is handed over to again
 TOGETHER = 0.15  # share of faults that come together with another one
+WRONG_HEALTH = 3.0  # seconds that health may say that writes go through while they fail
 BREATHER = 5  # faults after which one more episode has to be counted
 
 
@@ -161,7 +162,10 @@ def _judge_round(cluster: Cluster, summary: Summary) -> None:
     summary.counts.update(verdict.counts)
     summary.wrong += [(item.kind, item.words) for item in verdict.wrong]
     summary.wrong += [("campaign", words) for words in cluster.wrong]
-    summary.health = max(summary.health, cluster.longest_wrong_health(history))
+    health = cluster.longest_wrong_health(history)
+    summary.health = max(summary.health, health)
+    if health[0] > WRONG_HEALTH:
+        summary.wrong.append(("health", f"it said for {health[0]:.1f} s that writes go through: {health[1]}"))
     for own, more in zip((summary.decisions, summary.timers), overruns(history), strict=True):
         own += more
     summary.pauses.update(cluster.pauses)

@@ -68,3 +68,16 @@ def test_an_idle_gate_that_is_cut_off_is_not_healthy(cut_off: tuple[Database, Da
         assert client.get("/v1/health").status_code == 200
         proxy.silent.set()
         eventually(lambda: client.get("/v1/health").status_code == 503, 3.0)
+
+
+def test_health_does_not_wait_until_the_store_is_given_up(
+    cut_off: tuple[Database, Database, FaultProxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, behind, proxy = cut_off
+    with served(make_service(make_live(behind))) as client:
+        assert client.get("/v1/health").status_code == 200
+        monkeypatch.setattr(database_module, "DEADLINE", 10.0)  # the real one is longer than health may be wrong
+        proxy.silent.set()
+        eventually(lambda: client.get("/v1/health").status_code == 503, 5.0)
+        proxy.silent.clear()
+        eventually(lambda: client.get("/v1/health").status_code == 200)

@@ -24,7 +24,6 @@ def test_a_gate_under_faults(store: str, tmp_path: Path) -> None:
     summary = run_campaign(store, FAULTS, 2026, tmp_path)
     assert summary.wrong == []
     assert sum(summary.faults.values()) == FAULTS
-    assert summary.health[0] <= 3.0
     assert summary.counts["acknowledged"] > 20 * FAULTS
     assert summary.counts["freezes"] > 0
     assert FAULTS < 100 or (summary.counts["flips"] > 10 and summary.counts["decisions by agents"] > 100)

@@ -82,6 +82,7 @@ class LiveGate:
     changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     audit: Audit | None = field(default=None, init=False)
     _count: GateCount | None = field(default=None, init=False)
+    _checking_since: float | None = field(default=None, init=False)  # the store is asked whether this process is the writer
     _entries: EntryFactory = field(init=False)
 
     def __post_init__(self) -> None:
@@ -159,6 +160,9 @@ class LiveGate:
         """Return why this process cannot write now; None if it can, as far as it is known."""
         if not self.started:
             return "not the writer"
+        since = self._checking_since
+        if since is not None and time.monotonic() - since > SLOW:
+            return "the store does not answer"  # a read waits for it as long as a write does
         return "the last write was not confirmed" if self.journal.unconfirmed(SLOW) else None
 
     def check_store(self) -> None:
@@ -166,13 +170,17 @@ class LiveGate:
 
         Raises StoreUnavailable if it cannot; NotWriter if another process has taken over.
         """
-        if not self.lease.held():
+        self._checking_since = time.monotonic()
+        try:
+            if not self.lease.held():
+                with self.changed:
+                    self.journal.doubtful = True  # the lease is taken again, or another process has it
             with self.changed:
-                self.journal.doubtful = True  # the lease is taken again, or another process has it
-        with self.changed:
-            if self.journal.doubtful:
-                self._ready()
-                self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
+                if self.journal.doubtful:
+                    self._ready()
+                    self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
+        finally:
+            self._checking_since = None
 
     def _check_same(self, about: Mapping[str, Any]) -> None:
         first = next(iter(Journal(self.database, self.name).read()))
