@@ -1,7 +1,11 @@
-"""Drives a gate with several clients while it is killed and started again, and checks that nothing was lost or done twice."""
+"""Drives a gate with several clients while it is killed and started again, and checks that nothing was lost or done twice.
+
+Challengers are frozen and levels handed over meanwhile.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
@@ -10,13 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from served_gate import Helper, Served
-from service_cases import GATE, SMALL, count_records, dose, make_live, recipe, result, told
+from service_cases import GATE, SMALL, count_records, dose, make_live, recipe, told
 
-from aegis.service.client.transport import GateAway, GateConnection
+from aegis.problem import parse_problem
+from aegis.service.client.transport import GateAway, GateConnection, GateRefusal
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal
 
 CLIENTS = 3
+PROBLEM = "".join(line for line in SMALL.splitlines(keepends=True) if not line.startswith("guards"))
+SETTINGS: dict[str, Any] = {"mode": "live", "first": 8, "caps": (2.0,), "patience": 1.0}  # a gate that is soon certain
+WINDOW = 8  # kills from one time that episodes are closed and counted to the next
 
 
 @dataclass(slots=True)
@@ -54,22 +62,26 @@ class Controller:
 
     def _episode(self, name: str) -> None:
         self._send(f"{name}.open", "/v1/episodes", {"id": name})
-        self._send(f"{name}.r", f"/v1/episodes/{name}/decisions", recipe())
+        outer = self._send(f"{name}.r", f"/v1/episodes/{name}/decisions", recipe())
         for place in range(2):
-            self._send(f"{name}.d{place}", f"/v1/episodes/{name}/decisions", dose(id=f"d{place}"))
-            self._send(f"{name}.p{place}", "/v1/results", {"items": [result(name, f"d{place}", self.chance.randint(0, 10))]})
+            inner = self._send(f"{name}.d{place}", f"/v1/episodes/{name}/decisions", dose(id=f"d{place}"))
+            reward = 3 * (outer["index"] == 2) + 6 * (inner["index"] == 2) + self.chance.random()  # the last actions are best
+            self._send(
+                f"{name}.p{place}", "/v1/results", {"items": [{"episode": name, "decision": f"d{place}", "reward": reward}]}
+            )
         self.open.append(name)
         while self.closes.is_set() and self.open:
             left = self.open.pop(0)
             self._send(f"{left}.close", f"/v1/episodes/{left}/close", {})
-        time.sleep(0.02)  # a plant is not that quick, and a machine has other tests to run
+        time.sleep(0.2)  # a plant is not that quick, and a machine has other tests to run
 
-    def _send(self, key: str, path: str, body: dict[str, Any]) -> None:
+    def _send(self, key: str, path: str, body: dict[str, Any]) -> Any:
         answer = self._asked(key, path, body)
         self.answers[key] = path, body, answer
         again = self.chance.choice(list(self.answers)) if self.chance.random() < 0.1 else None
         if again is not None:
             self.compare(again)
+        return answer
 
     def compare(self, key: str) -> None:
         """Send a request again that was answered before."""
@@ -90,9 +102,10 @@ def load(helper: Helper, store: str, folder: Path, cycles: int, seed: int) -> di
     """Kill a gate again and again under load; return what was counted, or raise AssertionError."""
     chance = random.Random(seed)
     problem = folder / "problem.yaml"
-    problem.write_text(SMALL)
-    arguments = [*("--problem", str(problem), "--store", store, "--name", GATE, "--mode", "live", "--host", "greedy")]
-    served = Served(helper, [*arguments, "--seed", "7", "--gate-set", "first=100000"])
+    problem.write_text(PROBLEM)
+    arguments = [*("--problem", str(problem), "--store", store, "--name", GATE, "--mode", SETTINGS["mode"], "--host", "greedy")]
+    arguments += ["--caps", "2", "--gate-set", f"first={SETTINGS['first']}", "--gate-set", f"patience={SETTINGS['patience']}"]
+    served = Served(helper, [*arguments, "--seed", "7"])
     going, closes = threading.Event(), threading.Event()
     going.set()
     clients = [Controller(served.url, f"c{place}", random.Random(seed + place), going, closes) for place in range(CLIENTS)]
@@ -102,9 +115,11 @@ def load(helper: Helper, store: str, folder: Path, cycles: int, seed: int) -> di
         for thread in threads:
             thread.start()
         for cycle in range(cycles):
-            if cycle % 10 == 2:  # what is closed is counted, by a process of its own, which takes its time to start
+            if cycle % WINDOW == 2:  # what is closed is counted, by a process of its own, which takes its time to start
                 closes.set()
-                _counts(served.url)
+                _give_back(served.url, cycle)
+                _wait_until_counted(served.url, handed_over=cycle == 2)
+                time.sleep(chance.uniform(0.0, 1.5))  # it is killed while it counts, freezes and hands over
             time.sleep(chance.uniform(0.02, 0.5))
             closes.clear()
             served.kill()
@@ -128,11 +143,23 @@ def load(helper: Helper, store: str, folder: Path, cycles: int, seed: int) -> di
     return _checked(store, clients, last)
 
 
-def _counts(url: str) -> None:
-    """Wait until one more episode is counted."""
+def _give_back(url: str, cycle: int) -> None:
+    """Give a level back to the legacy, if one was handed over: it will be again."""
+    line = GateConnection(url, None, 10.0)
+    for level in [item["level"] for item in line.ask("GET", "/v1/levels") if item["control"] == "agent"][:1]:
+        with contextlib.suppress(GateRefusal):  # it was given back before
+            line.ask("POST", "/v1/operator", {"action": "revert", "level": level, "why": "once more"}, f"operator-{cycle}")
+    line.hang_up()
+
+
+def _wait_until_counted(url: str, handed_over: bool) -> None:
+    """Wait until one more episode is counted. handed_over: and a level was handed over."""
     line, end = GateConnection(url, None, 10.0), time.monotonic() + 120.0
     before = line.ask("GET", "/v1/gate")["episodes"]["counted"]
-    while line.ask("GET", "/v1/gate")["episodes"]["counted"] == before and time.monotonic() < end:
+    while time.monotonic() < end:
+        shown = line.ask("GET", "/v1/gate")
+        if shown["episodes"]["counted"] > before and (shown["changes"] or not handed_over):
+            break
         time.sleep(0.05)
     line.hang_up()
 
@@ -166,7 +193,7 @@ def _checked(store: str, clients: list[Controller], last: dict[str, Any]) -> dic
         assert len(set(decisions)) == len(decisions)
         states = []
         for _ in range(2):
-            live = make_live(database, seed=7, first=100000)
+            live = make_live(database, parse_problem(PROBLEM), seed=7, **SETTINGS)
             for record in Journal(database, GATE).read():
                 live.state.apply(record)
             states.append(told(live))
@@ -174,7 +201,11 @@ def _checked(store: str, clients: list[Controller], last: dict[str, Any]) -> dic
         state = live.state
         assert state.started == last["episodes"]["started"]
         assert state.opened.episode >= last["episodes"]["counted"]
+        events = [item.body["event"]["kind"] for item in written if item.kind == "event"]
         return {
+            "freezes": events.count("frozen"),
+            "flips": events.count("flip"),
+            "by agents": sum(item.kind == "decision" and item.body["by"] == "agent" for item in written),
             "acknowledged": acknowledged,
             "counted": state.opened.episode,
             "writers": sum(r.kind == "writer" for r in written),

@@ -53,9 +53,10 @@ def _unprivileged() -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Server:
-    """A server in a temporary folder. Nothing of it outlives `remove`."""
+    """A server in a temporary folder. Nothing of it outlives `remove`. more: variables of its environment."""
 
     binaries: Path
+    more: dict[str, str] = field(default_factory=dict)
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="aegis-pg-")), init=False)
     port: int = field(default_factory=free_port, init=False)
     count: int = field(default=0, init=False)
@@ -94,6 +95,19 @@ class Server:
             self._process.wait(STARTS)
             self._process = None
 
+    def crash(self) -> None:
+        """End the server without a shutdown, if it is still there, and start it again."""
+        if self._process is not None:
+            if self._process.poll() is None:
+                self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(STARTS)
+        self.start()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the server has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
     def remove(self) -> None:
         """Stop the server and remove everything."""
         self.stop()
@@ -119,4 +133,4 @@ class Server:
             connection.execute(words.encode())
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "LC_ALL": "C", "HOME": str(self.folder)}
+        return {**os.environ, "LC_ALL": "C", "HOME": str(self.folder), **self.more}

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,17 @@ STARTS = 60.0
 
 @dataclass(slots=True)
 class Helper:
-    """The process that gates are forked from."""
+    """The process that gates are forked from. environment: variables beside those of this process."""
 
     folder: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[str] = field(init=False)
 
     def __post_init__(self) -> None:
         with self.log.open("a") as log:
             command = [sys.executable, __file__]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+            pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log, "text": True}
+            self._process = subprocess.Popen(command, env={**os.environ, **self.environment}, **pipes)
 
     @property
     def log(self) -> Path:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 import httpx
 import pytest
+from fault_proxy import FaultProxy
 from postgres_server import Server
 from service_cases import bearer, make_live, make_service, play, post, served
 
@@ -20,45 +19,8 @@ from aegis.service.store.database import Database
 from aegis.service.store.lease import Lease
 
 
-class SilentProxy:
-    """Forwards connections to a server until it is silenced: then it takes everything and passes on nothing."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self.silent, self._target = threading.Event(), (host, port)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._wires: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                if self.silent.is_set():
-                    self._wires.append(near)
-                    continue
-                far = socket.create_connection(self._target)
-                self._wires += [near, far]
-                for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._forward, args=(one, other), daemon=True).start()
-
-    def _forward(self, one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while data := one.recv(65536):
-                if not self.silent.is_set():
-                    other.sendall(data)
-            if not self.silent.is_set():
-                other.shutdown(socket.SHUT_WR)
-
-    def close(self) -> None:
-        """End everything."""
-        for wire in (self._listener, *self._wires):
-            with suppress(OSError):
-                wire.close()
-
-
 @pytest.fixture
-def cut_off(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Database, Database, SilentProxy]]:
+def cut_off(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Database, Database, FaultProxy]]:
     """Yield a store, the same behind a proxy that can be silenced, and the proxy; limits are short."""
     monkeypatch.setattr(database_module, "DEADLINE", 0.5)
     monkeypatch.setattr(lease_module, "EXPIRES", 1)
@@ -67,7 +29,7 @@ def cut_off(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
     direct = Database.at(postgres.fresh())
     direct.upgrade()
     url = direct.url
-    proxy = SilentProxy(str(url.host), int(url.port or 5432))
+    proxy = FaultProxy((str(url.host), int(url.port or 5432)))
     behind = Database.at(url.set(host="127.0.0.1", port=proxy.port).render_as_string(hide_password=False))
     yield direct, behind, proxy
     proxy.close()
@@ -83,7 +45,7 @@ def eventually(happens: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 def test_a_gate_that_is_cut_off_answers_in_time_and_another_takes_over(
-    cut_off: tuple[Database, Database, SilentProxy],
+    cut_off: tuple[Database, Database, FaultProxy],
 ) -> None:
     direct, behind, proxy = cut_off
     one, two = make_service(make_live(behind)), make_service(make_live(direct), standby=True)
@@ -104,7 +66,7 @@ def test_a_gate_that_is_cut_off_answers_in_time_and_another_takes_over(
 
 
 @pytest.mark.ci
-def test_an_idle_gate_that_is_cut_off_is_not_healthy(cut_off: tuple[Database, Database, SilentProxy]) -> None:
+def test_an_idle_gate_that_is_cut_off_is_not_healthy(cut_off: tuple[Database, Database, FaultProxy]) -> None:
     _, behind, proxy = cut_off
     with served(make_service(make_live(behind))) as client:
         assert client.get("/v1/health").status_code == 200
@@ -124,7 +86,7 @@ def away(client: httpx.Client, headers: dict[str, str]) -> list[float]:
 
 
 def test_while_the_store_is_away_no_request_waits_for_it_and_the_gate_ends_in_time(
-    cut_off: tuple[Database, Database, SilentProxy],
+    cut_off: tuple[Database, Database, FaultProxy],
 ) -> None:
     direct, behind, proxy = cut_off
     headers = bearer(make_token(direct, "plant", "controller"))
@@ -138,7 +100,7 @@ def test_while_the_store_is_away_no_request_waits_for_it_and_the_gate_ends_in_ti
 
 
 @pytest.mark.ci
-def test_a_gate_recovers_by_itself_when_the_store_is_back(cut_off: tuple[Database, Database, SilentProxy]) -> None:
+def test_a_gate_recovers_by_itself_when_the_store_is_back(cut_off: tuple[Database, Database, FaultProxy]) -> None:
     _, behind, proxy = cut_off
     with served(make_service(make_live(behind))) as client:
         proxy.silent.set()
@@ -150,7 +112,7 @@ def test_a_gate_recovers_by_itself_when_the_store_is_back(cut_off: tuple[Databas
 
 
 def test_a_lease_that_is_not_wanted_any_more_is_let_go_once_the_store_answers(
-    cut_off: tuple[Database, Database, SilentProxy], monkeypatch: pytest.MonkeyPatch
+    cut_off: tuple[Database, Database, FaultProxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     direct, behind, _ = cut_off
     monkeypatch.setattr(lease_module, "WAIT", 0.05)
@@ -173,3 +135,16 @@ def test_a_lease_that_is_not_wanted_any_more_is_let_go_once_the_store_answers(
     assert answers == [False]
     eventually(other.take)
     other.let_go()
+
+
+def test_health_does_not_wait_until_the_store_is_given_up(
+    cut_off: tuple[Database, Database, FaultProxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, behind, proxy = cut_off
+    with served(make_service(make_live(behind))) as client:
+        assert client.get("/v1/health").status_code == 200
+        monkeypatch.setattr(database_module, "DEADLINE", 10.0)  # the real one is longer than health may be wrong
+        proxy.silent.set()
+        eventually(lambda: client.get("/v1/health").status_code == 503, 5.0)
+        proxy.silent.clear()
+        eventually(lambda: client.get("/v1/health").status_code == 200)

@@ -9,6 +9,7 @@ import contextlib
 import json
 import re
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -74,6 +75,7 @@ class GateWriter:
     recovery: threading.Event = field(default_factory=threading.Event, init=False)
     _recovering: threading.Lock = field(default_factory=threading.Lock, init=False)
     _count: GateCount | None = field(default=None, init=False)
+    _checking_since: float | None = field(default=None, init=False)  # the store is asked whether this process is the writer
     _caller: str | None = field(default=None, init=False)  # of the request that is being answered
 
     def __post_init__(self) -> None:
@@ -185,6 +187,9 @@ class GateWriter:
         """Return why this process cannot write now; None if it can, as far as it is known."""
         if not self.started:
             return "not the writer"
+        since = self._checking_since
+        if since is not None and time.monotonic() - since > SLOW:
+            return "the store does not answer"  # a read waits for it as long as a write does
         return "the last write was not confirmed" if self.journal.unconfirmed(SLOW) else None
 
     def check_store(self) -> None:
@@ -192,14 +197,18 @@ class GateWriter:
 
         Requests do not wait for it. Raises StoreUnavailable if it cannot; NotWriter if another process has taken over.
         """
-        if not self.journal.in_doubt and self.lease.held():
-            return
-        with self.changed:
-            self.journal.doubtful = True  # the lease is taken again, or another process has it
-        self._recover()
-        with self.changed:
-            self.check_writer()
-            self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
+        self._checking_since = time.monotonic()
+        try:
+            if not self.journal.in_doubt and self.lease.held():
+                return
+            with self.changed:
+                self.journal.doubtful = True  # the lease is taken again, or another process has it
+            self._recover()
+            with self.changed:
+                self.check_writer()
+                self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
+        finally:
+            self._checking_since = None
 
     def _check_same(self, about: Mapping[str, Any]) -> None:
         first = self.journal.first()

@@ -333,7 +333,9 @@ def _is_damage(error: sqlite3.Error) -> bool:
 
 
 def _is_full(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    """Say whether a disk is full; a file from before whose shared memory does not fit reports an I/O error of its own."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE
 
 
 def _readable_parcels(path: Path) -> list[tuple[str, str, str, str]]:
