@@ -106,7 +106,8 @@ def test_a_store_that_nobody_touched_is_whole(waiting: Database, tmp_path: Path,
     count, kept = check_gate(waiting, GATE)
     assert kept == len(names(waiting)) > 1
     assert typed("store", "verify", "--store", str(waiting.file), "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"gates": [{"gate": GATE, "records": count, "challengers": kept}]}
+    expected = {"gate": GATE, "records": count, "challengers": kept, "snapshots": 0, "other_snapshots": 0}
+    assert json.loads(capsys.readouterr().out) == {"gates": [expected]}
     write_backup(waiting, tmp_path / "backup.gz")
     again = Database.at(tmp_path / "again.sqlite")
     try:

@@ -125,6 +125,7 @@ def lively(live: LiveGate, random: Random) -> None:
             writer.write()
 
 
+@pytest.mark.ci
 def test_a_gate_is_taken_up_from_any_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "KEPT", 1000)
     database, plant = quick_database(tmp_path / "gate.sqlite"), small_plant()
@@ -150,9 +151,7 @@ def test_a_gate_is_taken_up_from_any_snapshot(tmp_path: Path, monkeypatch: pytes
     database.close()
 
 
-def test_episodes_that_change_meanwhile_are_stored_as_they_were(
-    file_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_episodes_that_change_meanwhile_are_stored_as_they_were(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_writer, "SLICE", 0.0)  # one episode at a time
     with started(file_database) as live:
         reading, counting, writer = GateStatus(live), counting_here(live), SnapshotWriter(live)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aegis.service.integrity import check_gate
     from aegis.service.journal_export import export_gate
     from aegis.service.live_gate import LiveGate
+    from aegis.service.snapshot_writer import check_snapshots
     from aegis.service.store.backup import restore_backup, write_backup
     from aegis.service.store.database import Database
     from aegis.service.store.journal import Journal, JournalRecord, list_gates
@@ -29,6 +30,7 @@ _MODULES = {
     "integrity": "check_gate",
     "journal_export": "export_gate",
     "live_gate": "LiveGate",
+    "snapshot_writer": "check_snapshots",
     "store.backup": "restore_backup write_backup",
     "store.database": "Database",
     "store.journal": "Journal JournalRecord list_gates",
@@ -48,6 +50,7 @@ __all__ = [
     "TrainerProcess",
     "TrainerSetup",
     "check_gate",
+    "check_snapshots",
     "export_gate",
     "list_gates",
     "list_tokens",

@@ -57,21 +57,28 @@ def upgrade_store(store: str, as_json: bool) -> None:
 @store_option
 @options.as_json
 def verify_store(store: str, as_json: bool) -> None:
-    """Check that nothing was altered or removed: every record has the hash of the one before it, and every challenger is the one
-    that was frozen.
+    """Check that nothing was altered or removed: every record has the hash of the one before it, every challenger is the one that
+    was frozen, and every snapshot holds what the records before it add up to.
     """
     database = open_store(store)
-    from aegis.service import check_gate, list_gates
+    from aegis.service import check_gate, check_snapshots, list_gates
 
-    sizes = {gate: check_gate(database, gate) for gate in list_gates(database)}
-    print_result(
-        as_json,
-        {"gates": [{"gate": gate, "records": rows, "challengers": held} for gate, (rows, held) in sizes.items()]},
-        *(
-            f"gate '{gate}': {rows} records, the chain is whole; {held} challengers, as frozen"
-            for gate, (rows, held) in sizes.items()
-        ),
-        *([] if sizes else ["the store holds no gate yet"]),
+    rows = []
+    for gate in list_gates(database):
+        records, challengers = check_gate(database, gate)
+        compared, other = check_snapshots(database, gate)
+        rows.append(
+            {"gate": gate, "records": records, "challengers": challengers, "snapshots": compared, "other_snapshots": other}
+        )
+    print_result(as_json, {"gates": rows}, *map(_verified, rows), *([] if rows else ["the store holds no gate yet"]))
+
+
+def _verified(row: dict[str, Any]) -> str:
+    """Return what was checked of a gate in words."""
+    other = f" ({row['other_snapshots']} of another release not compared)" if row["other_snapshots"] else ""
+    return (
+        f"gate '{row['gate']}': {row['records']} records, the chain is whole; {row['challengers']} challengers, as frozen; "
+        f"{row['snapshots']} snapshots, as the journal adds up{other}"
     )
 
 

@@ -15,10 +15,17 @@ import sqlalchemy as sa
 from aegis.errors import InputError, SettingError
 from aegis.files import atomic_write
 from aegis.service.integrity import StoreCheck
-from aegis.service.store.database import Database, challengers_table, journal_table, tokens_table
+from aegis.service.store.database import (
+    Database,
+    blocks_table,
+    challengers_table,
+    journal_table,
+    snapshots_table,
+    tokens_table,
+)
 from aegis.service.store.journal import START, check_row
 
-BACKUP_TABLES = {table.name: table for table in (journal_table, challengers_table, tokens_table)}
+BACKUP_TABLES = {table.name: table for table in (journal_table, challengers_table, tokens_table, snapshots_table, blocks_table)}
 BACKUP_PAGE = 1000
 
 
