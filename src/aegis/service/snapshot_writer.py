@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,8 +54,8 @@ log = logging.getLogger("aegis.service")
 
 @dataclass(slots=True)
 class SnapshotCut:
-    """Where a gate stands, while it goes on. waiting: open episodes that were not written down yet. saved: those that have
-    changed since, as they were. All of it is used under the lock of the gate.
+    """Where a gate stands, while it goes on. waiting: open episodes that were not written down yet, `order` their ids. saved:
+    those that have changed since, as they were. All of it is used under the lock of the gate.
     """
 
     line: dict[str, Any]
@@ -63,6 +63,7 @@ class SnapshotCut:
     packed: list[PackedBlock]
     counted: list[LiveEpisode]
     waiting: dict[str, LiveEpisode]
+    order: Iterator[str]
     saved: dict[str, bytes] = field(default_factory=dict)
     changed: int = 0
 
@@ -72,7 +73,7 @@ class SnapshotCut:
         state, followed = live.state, None if live.follower is None else live.follower.kept()
         line = state_line(state, live.journal, followed, state.blocks)
         packed, counted = ([], []) if state.uncovered is None else (list(state.uncovered.packed), list(state.uncovered.trees))
-        return cls(line, state.blocks, packed, counted, dict(state.trees))
+        return cls(line, state.blocks, packed, counted, dict(state.trees), iter(list(state.trees)))
 
     def save(self, tree: LiveEpisode) -> None:
         """Write an episode down that is about to change."""
@@ -86,7 +87,7 @@ class SnapshotCut:
             raise StoreUnavailable("too many open episodes change at once")
         end, lines = time.monotonic() + SLICE, list[bytes]()
         while self.waiting and (not lines or time.monotonic() < end):
-            name = next(iter(self.waiting))
+            name = next(self.order)
             tree = self.waiting.pop(name)
             lines.append(self.saved.pop(name) if name in self.saved else encode_episode(tree))
         return lines
