@@ -15,6 +15,8 @@ def test_a_certificate_needs_its_key() -> None:
     assert ServerOptions("localhost", 1, tls_cert="c", tls_key="k").rate == 2000.0
     with pytest.raises(SettingError, match="--tls-cert and --tls-key belong together"):
         ServerOptions("localhost", 1, tls_cert="c")
+    with pytest.raises(SettingError, match="--tls-client-ca"):
+        ServerOptions("localhost", 1, tls_client_ca="a")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,11 @@ RUN_BY = {
 }
 
 # How many blocks a name stands for, where it is not one.
-SEVERAL = {("docs/logs.md", "from aegis import Source"): 2, ("docs/problem.md", "episode:"): 3}
+SEVERAL = {
+    ("docs/logs.md", "from aegis import Source"): 2,
+    ("docs/problem.md", "episode:"): 3,
+    ("docs/serve.md", "aegis store"): 3,
+}
 
 # Blocks that need a store, a cluster or hours: a test runs the same commands on a smaller matter.
 LIKE = {
@@ -103,5 +107,6 @@ NOT_RUN = {
     ("docs/concepts.md", "batch B-17"): "a picture of a log, not code",
     ("docs/concepts.md", "bound   "): "a picture of a line of numbers, not code",
     ("docs/coverage.md", "python benchmarks/"): "hours; tests/validation compares the page with the stored results",
+    ("docs/serve.md", "*/10"): "a line for cron; tests/service/test_monitoring.py reads the head and verifies with it",
     ("docs/serve.md", "pip install"): "installs, and serves until it is stopped; tests/service starts gates of its own",
 }

@@ -22,6 +22,7 @@ from aegis.handover import (
     GateInput,
     GateOpened,
     GateState,
+    LateDecision,
     OperatorAction,
     Paused,
     Postponed,
@@ -71,6 +72,7 @@ class Life:
         self.counted: dict[str, int] = {}
         self.born: dict[str, int] = {}
         self.control: dict[str, str] = {}
+        self.tests: dict[str, list[tuple[int, int]]] = {}  # first and last unit of the tests behind each level in control
         self.phase, self.of_phase = 0, 0
         self.paused = False
 
@@ -100,8 +102,9 @@ class Life:
             assert event.policy == froze[event.challenge]
             assert event.challenge in self.open_since
             self.control[event.level] = event.policy
+            self.tests.setdefault(event.level, []).append((self.open_since[event.challenge], event.episode))
         if isinstance(event, Reverted):
-            del self.control[event.level]
+            del self.control[event.level], self.tests[event.level]
         if isinstance(event, Flipped | Restarted | Reverted):
             assert event.since == self.running + 1
             self.open_since, self.phase, self.of_phase = {}, self.running, 0
@@ -221,6 +224,23 @@ class Life:
         self.close(units=3)
         self.operator("resume")
 
+    def late(self) -> None:
+        """Let a decision come after its episode was counted: whatever counted it is given up, or doubted."""
+        self.refuses(LateDecision(0, self.state.episode + 1, "it came late"))
+        self.refuses(LateDecision(0, 0, "it came late"))
+        if not self.state.episode:
+            return
+        self.running = max(self.running, self.state.started)
+        unit, before = self.chance.randint(1, self.state.episode), self.state
+        counting = not self.paused and any(since <= unit for since in self.open_since.values())
+        told = self.take(LateDecision(0, unit, "it came late"))
+        assert [event.kind for event in told] == (["late", "restarted"] if counting else ["late"])
+        rests = {level for level, spans in self.tests.items() if any(first <= unit <= last for first, last in spans)}
+        doubted = {item.level for item in self.state.deployed if item.late == unit}
+        assert rests <= doubted <= rests | {item.level for item in before.deployed if item.late == unit}
+        assert not (counting and self.state.challenges) and self.state.late == before.late + 1
+        assert self.state.spent == before.spent
+
     def fewer_started_than_known(self) -> None:
         """Refuse a number of started episodes that cannot be."""
         if self.state.started:
@@ -269,6 +289,7 @@ DOINGS = {
     Life.wrong_units: 1,
     Life.freeze_too_early: 1,
     Life.pause: 1,
+    Life.late: 1,
     Life.fewer_started_than_known: 1,
 }
 

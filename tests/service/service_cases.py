@@ -29,6 +29,7 @@ from aegis.service.live_state import LiveState
 from aegis.service.schemas import Ask, Report
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal, JournalRecord
+from aegis.service.store.journal_keys import JournalKeys
 from aegis.service.trainer import Trainer, TrainerSetup
 from aegis.worlds import make_world
 
@@ -87,9 +88,15 @@ def quick_database(path: str | Path) -> Database:
     return database
 
 
-def make_live(database: Database, problem: Problem | None = None, seed: int = SEED, **settings: Any) -> LiveGate:
+def make_live(
+    database: Database,
+    problem: Problem | None = None,
+    seed: int = SEED,
+    keys: JournalKeys | None = None,
+    **settings: Any,
+) -> LiveGate:
     """Return a gate that is not started yet."""
-    return LiveGate(database, GATE, problem or small_problem(), GateSettings(**settings), seed)
+    return LiveGate(database, GATE, problem or small_problem(), GateSettings(**settings), seed, keys)
 
 
 @contextlib.contextmanager
@@ -294,9 +301,9 @@ def said(answer: httpx.Response) -> str:
     return detail if isinstance(detail, str) else " ".join(f"{item['where']}: {item['why']}" for item in detail)
 
 
-def played(database: Database, episodes: int) -> None:
-    """Take a few episodes through a gate that nobody counts: six records each, after two of the gate itself."""
-    with started(database) as live:
+def played(database: Database, episodes: int, keys: JournalKeys | None = None) -> None:
+    """Take a few episodes through a gate that nobody counts: six records each, after two of the gate itself, three with a key."""
+    with started(database, keys=keys) as live:
         for number in range(episodes):
             play(live, f"e{number}")
 

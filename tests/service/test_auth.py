@@ -27,7 +27,7 @@ from aegis.service.auth import (
 from aegis.service.http_errors import StoreUnavailable
 from aegis.service.store.database import Database
 
-READS = ("gate", "problem", "levels", "certificates", "ledger", "events", "metrics")
+READS = ("gate", "problem", "levels", "certificates", "ledger", "events", "head", "metrics")
 WRITES = {
     "/v1/episodes": ("control", {"id": "e"}),
     "/v1/episodes/e/decisions": ("control", recipe()),

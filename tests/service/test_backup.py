@@ -18,7 +18,7 @@ from aegis.service.auth import find_token, make_token
 from aegis.service.http_errors import StoreDamaged, StoreUnavailable
 from aegis.service.store.backup import restore_backup, write_backup
 from aegis.service.store.database import MIGRATIONS, Database, metadata
-from aegis.service.store.journal import Journal, JournalEntry
+from aegis.service.store.journal import Journal, JournalEntry, list_heads
 
 # ---- schema ------------------------------------------------------------------------------------------------------------------
 
@@ -111,7 +111,11 @@ def kept(database: Database, tmp_path: Path) -> Path:
     written.append([JournalEntry("event", {"a": 1.5, "ü": None})], {"1-dose-2": ("digest", bytes(range(256)))})
     make_token(database, "me", "viewer")
     path = tmp_path / "backup.jsonl.gz"
-    assert write_backup(database, path) == 2 + 3 * 6 + 1 + 1 + 1
+    backup = write_backup(database, path)
+    assert backup.rows == 2 + 3 * 6 + 1 + 1 + 1
+    assert {(head.gate, head.seq, head.hash) for head in backup.heads} == {
+        (head.gate, head.seq, head.hash) for head in list_heads(database)
+    }
     return path
 
 
@@ -120,7 +124,7 @@ def test_a_backup_goes_into_another_store(database: Database, kept: Path, other_
     write_backup(database, kept)
     other = Database.at(other_store)
     try:
-        assert restore_backup(other, kept) == 24
+        assert restore_backup(other, kept).rows == 24
         for gate in (GATE, "other"):
             assert list(Journal(other, gate).read()) == list(Journal(database, gate).read())
         assert Journal(other, "other").challenger("1-dose-2") == bytes(range(256))
@@ -194,7 +198,7 @@ def test_a_damaged_backup_is_refused_and_leaves_nothing(kept: Path, database: Da
             for name in ("journal", "challengers", "tokens"):
                 with other.engine.connect() as connection:
                     assert connection.execute(sa.select(sa.func.count()).select_from(metadata.tables[name])).scalar() == 0, what
-            assert restore_backup(other, kept) == 23, what
+            assert restore_backup(other, kept).rows == 23, what
         finally:
             other.close()
 

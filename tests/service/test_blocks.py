@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import fields
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -81,7 +81,7 @@ def test_what_is_learned_from_does_not_depend_on_the_blocks(file_database: Datab
         trees = trees_of(live)
     inner = plant.problem.innermost.name
     cuts = [[0, 9], [0, 2, 3, 9], [0, 8, 9]]
-    ways = [[EpisodeBlock.of(live.problem, a + 1, trees[a:b]) for a, b in pairwise(cut)] for cut in cuts]
+    ways = [[EpisodeBlock.of(live.problem, a + 1, trees[a:b]) for a, b in itertools.pairwise(cut)] for cut in cuts]
     for most, count in ((5, 2), (8, 4), (1, 1), (100, 9)):  # two decisions an episode
         windows = [learning_window(way, inner, most) for way in ways]
         for batch, numbers, arms in windows:

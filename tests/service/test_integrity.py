@@ -27,6 +27,7 @@ from aegis.service.journal_export import export_gate
 from aegis.service.live_gate import LiveGate
 from aegis.service.live_state import ChallengerSeal
 from aegis.service.store.backup import restore_backup, write_backup
+from aegis.service.store.chain import ChainHead
 from aegis.service.store.database import Database, challengers_table, journal_table
 from aegis.service.store.journal import Journal
 
@@ -103,16 +104,18 @@ def typed(*words: str) -> int:
 
 
 def test_a_store_that_nobody_touched_is_whole(waiting: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    count, kept = check_gate(waiting, GATE)
-    assert kept == len(names(waiting)) > 1
+    check = check_gate(waiting, GATE)
+    assert check.challengers == len(names(waiting)) > 1
     assert typed("store", "verify", "--store", str(waiting.file), "--json") == 0
-    expected = {"gate": GATE, "records": count, "challengers": kept, "snapshots": 0, "other_snapshots": 0}
-    assert json.loads(capsys.readouterr().out) == {"gates": [expected]}
+    (plain,) = json.loads(capsys.readouterr().out)["gates"]
+    assert (plain["gate"], plain["records"], plain["challengers"]) == (GATE, check.records, check.challengers)
+    assert (plain["key"], plain["signed_from"], plain["head"]) == (None, None, Journal(waiting, GATE).newest().plain())
+    assert (plain["checked"], plain["not_checked"]) == (list(check.checked), list(check.unchecked))
     write_backup(waiting, tmp_path / "backup.gz")
     again = Database.at(tmp_path / "again.sqlite")
     try:
         restore_backup(again, tmp_path / "backup.gz")
-        assert check_gate(again, GATE) == (count, kept)
+        assert check_gate(again, GATE) == check
     finally:
         again.close()
 
@@ -134,7 +137,7 @@ def test_verify_finds_a_decision_that_does_not_follow(waiting: Database, monkeyp
     event = {**certified.body["event"], "gain_lower": certified.body["event"]["gain_lower"] + 0.1}
     altered = [replace(item, body={**item.body, "event": event}) if item is certified else item for item in records]
     for kept in (altered, [item for item in records if item is not certified]):
-        monkeypatch.setattr(Journal, "read", lambda self, kept=kept: iter(kept))
+        monkeypatch.setattr(Journal, "walk", lambda self, kept=kept: ((ChainHead(GATE), item) for item in kept))
         with pytest.raises(StoreDamaged, match=f"gate '{GATE}'.*the journal was altered"):
             check_gate(waiting, GATE)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,28 +10,37 @@ from typing import Any
 import numpy as np
 import pytest
 from service_cases import (
+    QUICK,
     count_all,
     counting_here,
     dose,
+    inner,
     key,
     make_live,
     play,
     recipe,
     records,
     result,
+    run_plant,
+    say,
+    small_plant,
     started,
+    taken_up,
 )
 
 from aegis.agents import uniform_legacy
 from aegis.certificate import GAP_COLUMN, certify
 from aegis.errors import RefusedError
-from aegis.handover import UnitCounted, event_from_plain
+from aegis.handover import UnitCounted, event_from_plain, verify_events
 from aegis.logs import Source
 from aegis.problem import load_problem
+from aegis.service import episode_counter
+from aegis.service.episode_counter import BLOCK
 from aegis.service.http_errors import Conflict
 from aegis.service.journal_export import export_gate
 from aegis.service.live_gate import LiveGate
 from aegis.service.schemas import Ask, Report
+from aegis.service.status import GateStatus
 from aegis.service.store.database import Database
 
 
@@ -85,6 +95,27 @@ def test_while_nobody_listened_nothing_is_too_old(file_database: Database) -> No
         assert not live.state.trees["e"].closed
 
 
+def test_many_that_are_closed_at_once_do_not_hold_up_decisions(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with started(file_database) as live:
+        for place in range(BLOCK + 3):
+            live.open_episode(key(), f"e{place}")
+            long_ago(live, f"e{place}")
+        counting, between = counting_here(live, abandon=3600.0), list[int]()
+
+        def other(_: float) -> None:
+            def look() -> None:
+                with live.changed:
+                    between.append(len(live.state.trees))
+
+            thread = threading.Thread(target=look, daemon=True)
+            thread.start()
+            thread.join(5)
+
+        monkeypatch.setattr(episode_counter.time, "sleep", other)
+        assert counting.once()
+        assert between == list(range(BLOCK + 2, 2, -1))  # others get a turn after each of them
+
+
 # ---- too late ----------------------------------------------------------------------------------------------------------------
 
 
@@ -116,7 +147,14 @@ def test_what_comes_after_the_end_shows_that_it_was_not_all(file_database: Datab
         assert live.state.opened.paused is None  # closing twice says nothing new
         with pytest.raises(Conflict, match="counted"):
             late(live, "counted", "later")
-        assert "counted as all of it" in (live.state.opened.paused or "")
+        gate = live.state.opened
+        assert gate.paused is None and gate.late == 1  # the gate goes on by itself, and says what happened
+        [event] = [item.body["event"] for item in records(live, "event") if item.body["event"]["kind"] == "late"]
+        assert event["unit"] == 2 and "'counted' came after" in event["why"]
+        with pytest.raises(Conflict, match="counted"):
+            late(live, "counted", "once more")
+        assert live.state.opened is gate  # once for each episode
+        count_all(counting_here(live))
 
 
 def test_a_gate_that_starts_again_knows_what_was_cut(file_database: Database) -> None:
@@ -201,3 +239,83 @@ def test_comparisons_refuse_gaps_too(file_database: Database, tmp_path: Path) ->
         log = CertifiedLog.of(source, [Candidate.of(uniform_legacy(source.problem))], False)
         with pytest.raises(RefusedError, match="gate_gap"):
             list(log.batches())
+
+
+# ---- too late, and tests rest on it ------------------------------------------------------------------------------------------
+
+
+def stray(live: LiveGate, episode: str) -> None:
+    """Send a decision of an episode that was counted."""
+    with pytest.raises(Conflict, match="counted"):
+        live.decide(key(), episode, inner(key()))
+
+
+def test_one_stray_decision_gives_up_the_tests_that_counted_it_and_testing_goes_on(file_database: Database) -> None:
+    plant = small_plant()
+    with started(file_database, plant.problem, mode="approve", **QUICK) as live:
+        reading, counting = GateStatus(live), counting_here(live)
+        run_plant(plant, live, 0, 12, counting)
+        before = live.state.opened
+        assert before.challenges and before.start == 0
+        stray(live, "episode-3")  # before the freeze: no open test counted it
+        assert live.state.opened.challenges == before.challenges
+        stray(live, "episode-11")
+        after = live.state.opened
+        assert after.paused is None and not after.challenges and after.spent == before.spent and after.late == 2
+        assert reading.gate()["episodes"]["late"] == 2 and "late" in [item["kind"] for item in reading.gate()["events"]]
+        number = 12
+        while not live.state.opened.waiting:  # new tests are frozen, and certify what is there
+            run_plant(plant, live, number, 1, counting)
+            number += 1
+            assert number < 120
+        verify_events([event_from_plain(item.body["event"]) for item in records(live) if "event" in item.body])
+        assert not any(item.since <= 12 for item in live.state.opened.challenges)
+
+
+def test_a_stray_decision_ends_an_approval_that_waits(waiting: Database) -> None:
+    with taken_up(waiting) as live:
+        stray(live, f"episode-{live.state.opened.episode}")
+        assert not live.state.opened.waiting
+        with pytest.raises(Conflict, match="waits for approval"):
+            say(live, "approve", "inner")
+
+
+def test_nothing_is_promised_about_a_level_whose_test_counted_what_was_not_whole(waiting: Database, tmp_path: Path) -> None:
+    with taken_up(waiting) as live:
+        reading, last = GateStatus(live), live.state.opened.episode
+        say(live, "approve", "inner")
+        stray(live, "episode-1")  # its test began later
+        assert reading.gate()["audit"]["doubted"] == [] and "at most 0.05" in reading.gate()["promise"]
+        stray(live, f"episode-{last}")
+        shown, gate = reading.gate(), live.state.opened
+        assert gate.paused is None and gate.at("inner") is not None  # it stays in control: an operator decides
+        assert shown["audit"]["doubted"] == ["inner"] and "at most" not in shown["promise"]
+        assert f"a decision of episode {last} came after" in shown["promise"]
+        export_gate(live.database, live.name, tmp_path)
+        batch = Source(tmp_path / "log.parquet", load_problem(tmp_path / "problem.yaml")).read((GAP_COLUMN,))
+        assert set(batch.episode[batch.episode_of("inner")[np.asarray(batch.extra[GAP_COLUMN])]]) == {
+            "episode-1",
+            f"episode-{last}",
+        }
+        say(live, "revert", "inner")
+        assert reading.gate()["audit"]["doubted"] == []
+
+
+def test_a_stray_decision_of_an_episode_without_decisions_says_nothing(file_database: Database) -> None:
+    with started(file_database) as live:
+        live.open_episode(key(), "empty")
+        live.close(key(), "empty")
+        play(live, "e")
+        with pytest.raises(Conflict, match="counted"):
+            live.decide(key(), "empty", Ask(**recipe()))
+        assert live.state.opened.late == 0
+
+
+def test_a_stray_decision_does_not_resume_a_gate_that_was_paused(file_database: Database) -> None:
+    with started(file_database) as live:
+        play(live, "e")
+        count_all(counting_here(live))
+        live.pause("for a test")
+        with pytest.raises(Conflict, match="counted"):
+            live.decide(key(), "e", Ask(**dose(id="d2")))
+        assert live.state.opened.paused == "for a test" and live.state.opened.late == 1

@@ -15,14 +15,17 @@ from service_cases import (
     dose,
     key,
     make_live,
+    make_service,
     play,
     recipe,
     result,
     told,
 )
 
+from aegis.problem import Problem
 from aegis.service.episode_counter import EpisodeCounter
 from aegis.service.http_errors import ServiceError
+from aegis.service.live_episodes import LiveEpisode
 from aegis.service.live_gate import LiveGate
 from aegis.service.schemas import Ask, Report
 from aegis.service.status import GateStatus
@@ -93,6 +96,9 @@ def test_a_gate_is_what_its_journal_says(empty: Path, tmp_path_factory: pytest.T
                 done(live, counting, call)
             except ServiceError:
                 assert not live.journal.doubtful
+            going = {name: tree for name, tree in live.state.trees.items() if not tree.settled(live.problem)}
+            assert dict(live.state.going) == going
+            assert [tree.last for tree in live.state.going.values()] == sorted(tree.last for tree in going.values())
         before, shown = told(live), reading.gate()
         live.stop()
         again = make_live(database, first=10_000)
@@ -105,4 +111,25 @@ def test_a_gate_is_what_its_journal_says(empty: Path, tmp_path_factory: pytest.T
         database.close()
 
 
-# ---- who counts --------------------------------------------------------------------------------------------------------------
+# ---- what readers ask for ----------------------------------------------------------------------------------------------------
+
+
+def test_no_reader_walks_all_open_episodes(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    live = make_live(file_database)
+    service = make_service(live)
+    live.start()
+    for place in range(20):
+        live.open_episode(key(), f"e{place}")
+        live.decide(key(), f"e{place}", Ask(**recipe()))
+    play(live, "settled")
+    asked, settled = [0], LiveEpisode.settled
+
+    def counted(tree: LiveEpisode, problem: Problem) -> bool:
+        asked[0] += 1
+        return settled(tree, problem)
+
+    monkeypatch.setattr(LiveEpisode, "settled", counted)
+    assert (live.state.waiting(), service.reading.gate()["episodes"]["open"]) == (1, 20)
+    service.metrics.text(service.reading, service.counting)
+    assert asked[0] < 10
+    live.stop()

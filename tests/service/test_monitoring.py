@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx
 from service_cases import count_all, counting_here, make_live, make_service, play, served
 
 from aegis.service.app import Service
+from aegis.service.integrity import check_store
+from aegis.service.store.chain import parse_heads
 from aegis.service.store.database import Database
+from aegis.service.store.journal import list_heads
+from aegis.service.store.journal_keys import JournalKeys
 
 
 def test_events_are_read_by_number(file_database: Database) -> None:
@@ -33,6 +39,15 @@ def test_the_problem_says_what_to_send(service: Service) -> None:
     assert problem["levels"][1]["actions"] == [-1.0, 0.0, 1.0]
     assert problem["reward"] == {"per": "decision", "range": [0, 10], "unit": "", "goal": "maximise"}
     assert (problem["guards"], problem["outcome"]) == (["scrap"], None)
+
+
+def test_the_head_can_be_kept_elsewhere(file_database: Database) -> None:
+    live = make_live(file_database, keys=JournalKeys((b"k" * 32,)))
+    with served(make_service(live)) as client:
+        play(live, "e")
+        head = client.get("/v1/head").json()
+    assert head == {**list_heads(file_database)[0].plain(), "keyed": True}
+    check_store(file_database, live.keys, parse_heads(json.dumps(head)))
 
 
 def _read(client: httpx.Client) -> dict[str, int]:

@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from postgres_server import Server, free_port
-from service_cases import GATE, SMALL, make_live, make_service, served
+from service_cases import GATE, SMALL, make_live, make_service, served, small_problem, started
 
 from aegis.cli import main
-from aegis.cli.gate_server import LOGGER_NAMES, JsonLineFormatter, log_json_lines
+from aegis.cli.gate_server import LOGGER_NAMES, JsonLineFormatter, ServerOptions, log_json_lines
+from aegis.cli.gate_server import make_service as gate_service
 from aegis.service.http_errors import NotWriter
 from aegis.service.status import GateStatus
 from aegis.service.store.database import Database, journal_table
+from aegis.service.store.journal_keys import make_journal_key
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +78,28 @@ def test_a_gate_that_was_altered_is_an_error_in_one_line(
     said = capsys.readouterr().err.splitlines()
     assert (code != 0, len(said)) == (True, 1), said
     assert "record 3 was altered" in said[0]
+
+
+def test_a_signed_gate_without_its_key_is_an_error_in_one_line(
+    file_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "journal.key"
+    keys = make_journal_key(path)
+    with started(file_database, keys=keys, mode="live"):
+        pass
+    assert serve(tmp_path) == 2
+    assert f"signed by the key {keys.current}: name the file that holds it" in capsys.readouterr().err
+    path.chmod(0o640)
+    assert serve(tmp_path, "--journal-key", str(path)) == 2
+    assert "chmod 600" in capsys.readouterr().err
+    options = ServerOptions("127.0.0.1", free_port(), journal_key=str(path))
+    path.chmod(0o600)
+    service, _ = gate_service(small_problem(), str(tmp_path / "gate.sqlite"), GATE, {}, None, "greedy", options)
+    try:
+        service.live.start()
+        assert (service.live.journal.chain.signer, service.counting.worker.order.journal_key) == (keys.current, str(path))
+    finally:
+        service.stop()
 
 
 def test_what_could_not_start_lets_go_of_everything(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

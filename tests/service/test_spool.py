@@ -19,7 +19,7 @@ from service_cases import ALL, LEGACY, RECIPE, records, served
 from aegis.service.app import Service
 from aegis.service.auth import make_token
 from aegis.service.client.gate_client import Client
-from aegis.service.client.spool import Spool
+from aegis.service.client.spool import KeptChoice, Spool
 from aegis.service.store.database import Database
 
 
@@ -180,8 +180,8 @@ def test_choices_of_open_episodes_survive_a_restart(tmp_path: Path) -> None:
     spool.close()
     again = Spool(tmp_path / "spool")
     assert (again.open("e"), again.going("e"), again.going("f")) == (1, True, False)
-    assert again.choices("e") == {"d2": None, "d1": {"action": 1.0}}
+    assert again.choices("e") == [KeptChoice("e", "d1", {"action": 1.0}, False), KeptChoice("e", "d2", None, False)]
     assert (again.fact("problem"), again.fact("other")) == ({"actions": {}}, None)
     again.forget("e")
-    assert (again.choices("e"), again.open("e")) == ({}, 0)
+    assert (again.choices("e"), again.open("e")) == ([], 0)
     again.close()

@@ -74,3 +74,8 @@ def test_an_alarm_stays_until_an_operator_gives_a_level_back_or_resumes() -> Non
 def test_so_many_changes_are_kept_and_the_newest_are() -> None:
     changes = followed(*(flip(since, "upgrade") for since in range(2, MOST_CHANGES + 30)))
     assert len(changes.history) == MOST_CHANGES and changes.history[-1]["since"] == MOST_CHANGES + 29
+
+
+def test_a_restart_by_the_gate_itself_does_not_answer_an_alarm() -> None:
+    changes = followed(flip(41), ALARM, Restarted(70, 71, "a decision came late"))
+    assert changes.alarm is not None and changes.alarm["episode"] == 60

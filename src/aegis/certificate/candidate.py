@@ -90,13 +90,17 @@ class GateWindow:
 
 @dataclass(frozen=True, slots=True)
 class FrozenTests:
-    """The tests of a challenger at `level`: claims at their risks with the grids of their bets, predictions, and the units."""
+    """The tests of a challenger at `level`: claims at their risks with the grids of their bets, predictions, and the units.
+
+    overruled: further units, that count at their worst.
+    """
 
     level: str
     claims: tuple[tuple[Claim, tuple[Grid, ...]], ...]
     models: RewardModels
     window: GateWindow
     comparator: Comparator = LOGGER_COMPARATOR
+    overruled: int = 0
 
     @property
     def delta(self) -> float:

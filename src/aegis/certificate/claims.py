@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.errors import SettingError, check_choice
-from aegis.evidence import InnerLimits
+from aegis.evidence import FLOOR, InnerLimits
 from aegis.ope import (
     LOGGER_COMPARATOR,
     CandidateView,
@@ -55,6 +55,7 @@ PLAIN, FILLED = "plain", "water-filled"
 BOTH_SIDES = "plain, both sides"  # what the candidate earns and what the incumbent fails to earn
 LOWERED = ", lowered"  # with the least weights that a declared error of the propensities allows
 OFFSET_SLACK = 1e-9  # offsets are a hair larger than needed, so that rounding never makes a lifted value negative
+WORST_FACTOR = 0.999 * FLOOR  # no factor of a unit is smaller, rounding included
 SCALED_RANGES = (1.0, 1.25, 1.5, 2.0)
 VALUE_RANGES = (0.5, 2.0, 8.0)
 ROBUST_CUTS = (0.25, 0.5, 1.0)
@@ -87,6 +88,10 @@ class EvidencePart:
         if self.kind == "values":
             return self.function(with_least_weights(view, self.factors)) + self.lift
         return self.function(view, bets=bets, widened=widened)
+
+    def worst(self, bets: Array) -> Array:
+        """Return the least that `compute` can give for an episode, as one row: a lifted value `[1]`, or factors `[1, J]`."""
+        return np.zeros(1) if self.kind == "values" else np.full((1, bets.size), WORST_FACTOR)
 
     @property
     def modelled(self) -> bool:

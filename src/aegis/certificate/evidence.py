@@ -142,6 +142,11 @@ class ClaimEvidence:
                 shaped = values[:, None] if values.ndim == 1 else values  # also where no episode of a batch counts
                 clusters.add(cluster if members is None else cluster[members], shaped)
 
+    def add_worst(self, count: int) -> None:
+        """Add units that count at their worst."""
+        both = zip(self.claim.parts, self.grids, strict=True)
+        self._add_units([np.repeat(part.worst(grid.bets), count, axis=0) for part, grid in both])
+
     def merge(self, other: ClaimEvidence) -> None:
         """Add the evidence for the same claim of units that come later, before either is closed.
 

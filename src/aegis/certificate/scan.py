@@ -304,6 +304,8 @@ def place_evidence(request: Request, head: list[Batch], whole: bool, sides: Unit
     if frozen is not None:
         result.models.append(frozen.models)
         result.evidence += [ClaimEvidence.start(claim, grids, problem) for claim, grids in frozen.claims]
+        for item in result.evidence:
+            item.add_worst(frozen.overruled)
     for index, candidate in enumerate(request.candidates if frozen is None else ()):
         own = [claim for claim in claims if claim.candidate == index]
         result.models.append(fit_models(problem, candidate, own, prior))

@@ -7,6 +7,7 @@ import ipaddress
 import json
 import logging
 import secrets
+import ssl
 import sys
 import threading
 import time
@@ -29,6 +30,7 @@ from aegis.service import (
     TrainerProcess,
     TrainerSetup,
     list_tokens,
+    load_journal_keys,
     make_app,
 )
 
@@ -71,6 +73,8 @@ class ServerOptions:
     """How a gate is served. names: hosts under which it may be asked. rate: requests of one caller per second.
 
     standby: wait while another process serves the gate. abandon_hours: after which episodes that never end are closed.
+    journal_key: the file whose key signs the journal.
+    tls_client_ca: the authorities of callers, who then need a certificate.
     snapshot_every: records from one snapshot to the next.
     """
 
@@ -83,8 +87,12 @@ class ServerOptions:
     snapshot_every: int = 20_000
     tls_cert: str | None = None
     tls_key: str | None = None
+    journal_key: str | None = None
+    tls_client_ca: str | None = None
 
     def __post_init__(self) -> None:
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            raise SettingError("--tls-client-ca asks callers for certificates, over TLS: give --tls-cert and --tls-key too")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise SettingError("--tls-cert and --tls-key belong together")
 
@@ -112,8 +120,10 @@ def make_service(
         )
     first = Journal(database, name).first()
     settings, gate_seed = _gate_settings(database, name, first, changes, seed)
-    live = LiveGate(database, name, problem, settings, gate_seed)
-    worker = TrainerProcess(TrainerSetup(store, name, live.problem, load_host(learner, live.problem), gate_seed))
+    keys = None if options.journal_key is None else load_journal_keys(options.journal_key)
+    live = LiveGate(database, name, problem, settings, gate_seed, keys)
+    host = load_host(learner, live.problem)
+    worker = TrainerProcess(TrainerSetup(store, name, live.problem, host, gate_seed, options.journal_key))
     abandon = None if options.abandon_hours is None else options.abandon_hours * 3600.0
     counting = EpisodeCounter(live, worker, abandon)
     service = Service(live, counting, options.standby, options.rate, options.names, options.snapshot_every)
@@ -128,6 +138,8 @@ def make_service(
         limit_concurrency=512,
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
+        ssl_ca_certs=options.tls_client_ca,
+        ssl_cert_reqs=ssl.CERT_NONE if options.tls_client_ca is None else ssl.CERT_REQUIRED,
         server_header=False,
     )
     server = uvicorn.Server(config)

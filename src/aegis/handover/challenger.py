@@ -169,6 +169,15 @@ class Challenger:
         }
         return [{name: tuple(part[unit] for part in parts) for name, parts in logs.items()} for unit in range(len(batch))]
 
+    def worst_evidence(self) -> dict[str, tuple[Logs, ...]]:
+        """Return the least that an episode can contribute, by claim, whatever is done and earned in it (theory section 11)."""
+        return {
+            claim_name(claim): tuple(
+                unit_logs(grid, part.worst(grid.bets))[0] for part, grid in zip(claim.parts, grids, strict=True)
+            )
+            for claim, grids in self.claims
+        }
+
     def check(self, deployed: Policy | None = None) -> None:
         """Raise PolicyError if the policy is no longer the one that was frozen. deployed: as it is in control, if it is."""
         policy = self.policy if deployed is None else deployed

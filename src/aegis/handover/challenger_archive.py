@@ -123,11 +123,20 @@ NUMBER_COLUMN, ARM_COLUMN = "gate_episode", "gate_arm"  # columns of the log
 
 
 def save_challenge(
-    folder: str | Path, content: bytes, problem: Problem, challenge: Challenge, until: int, fingerprints: Mapping[str, Any]
+    folder: str | Path,
+    content: bytes,
+    problem: Problem,
+    challenge: Challenge,
+    until: int,
+    fingerprints: Mapping[str, Any],
+    overruled: int = 0,
 ) -> None:
-    """Write a challenge as a policy folder that `aegis certify` recounts. until: the last episode that counts."""
+    """Write a challenge as a policy folder that `aegis certify` recounts. until: the last episode that counts.
+
+    overruled: episodes up to then that count at their worst.
+    """
     challenger = unpack_challenger(content, problem, challenge)
-    about = {"event": challenge.plain(), "until": until, "number": NUMBER_COLUMN, "arm": ARM_COLUMN}
+    about = {"event": challenge.plain(), "until": until, "number": NUMBER_COLUMN, "arm": ARM_COLUMN, "overruled": overruled}
     record = {"kind": "challenge", "scope": [challenge.level], "challenge": about, "fingerprints": dict(fingerprints)}
     save_policy(challenger.policy, folder, record)
     save_policy(StoredChallenger.of(challenger), Path(folder) / CHALLENGER_FOLDER)
@@ -139,6 +148,7 @@ def load_challenge(folder: str | Path, reference: str, problem: Problem, record:
         about = record["challenge"]
         challenge = Challenge.of(about["event"])
         window = GateWindow(str(about["number"]), str(about["arm"]), challenge.since, int(about["until"]))
+        overruled = int(about.get("overruled", 0))
     except (KeyError, TypeError, ValueError) as error:
         raise PolicyError(f"{folder}: the record of a challenge is damaged: {error}") from error
     stored = read_stored(Path(folder) / CHALLENGER_FOLDER, problem, STORED_KINDS)
@@ -150,5 +160,5 @@ def load_challenge(folder: str | Path, reference: str, problem: Problem, record:
         for claim, grids in challenger.claims
         for frozen in [challenge.claim(claim_name(claim))]
     )
-    frozen = FrozenTests(challenge.level, claims, challenger.models, window, challenger.terms.comparator)
+    frozen = FrozenTests(challenge.level, claims, challenger.models, window, challenger.terms.comparator, overruled)
     return Candidate(challenger.policy, reference, reference, policy_columns(challenger.policy), record, None, frozen)

@@ -69,7 +69,8 @@ class UnitCounted:
 
     arm: 'agent' if the policy in control acted, which is the legacy at levels that have not changed hands, 'legacy' if the
     episode was held back, 'before' if it was left to what acted before the last flip, 'mixed' if the legacy took decisions that
-    were not its own. reward: scaled mean reward, None if it is missing. evidence: of the challenges that count it.
+    were not its own, 'overruled' if an interlock or a person replaced an action: its evidence is the least possible. reward:
+    scaled mean reward, None if it is missing. evidence: of the challenges that count it.
     """
 
     episode: Whole
@@ -200,6 +201,20 @@ class Restarted:
 
 
 @dataclass(frozen=True, slots=True)
+class LateDecision:
+    """A decision of unit `unit` came after it was counted as whole: what rests on it claims nothing any more.
+
+    levels: those in control by a test that counted it.
+    """
+
+    episode: Whole
+    unit: Whole
+    why: str
+    levels: tuple[str, ...] = ()
+    kind: Literal["late"] = "late"
+
+
+@dataclass(frozen=True, slots=True)
 class Reverted:
     """An operator gave a level back to the legacy, from `since` on."""
 
@@ -244,6 +259,7 @@ Event = (
     | DoubtPassed
     | AuditNote
     | Restarted
+    | LateDecision
     | Reverted
     | ModeChanged
     | OperatorAction
@@ -279,4 +295,8 @@ AGENT, BEFORE, LEGACY = "agent", "before", "legacy"
 
 MIXED = "mixed"  # the arm of an episode in which control changed hands
 
-ARMS = (AGENT, BEFORE, LEGACY, MIXED)
+OVERRULED = "overruled"  # the arm of an episode in which an interlock or a person replaced an action
+
+ARMS = (AGENT, BEFORE, LEGACY, MIXED, OVERRULED)
+
+TESTED_ARMS = (AGENT, OVERRULED)  # of episodes that tests count

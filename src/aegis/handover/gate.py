@@ -1,7 +1,8 @@
 """The gate as a pure transition: `step(state, received) -> (state, events)` (docs/theory.md, The gate).
 
-The input is one closed episode with its evidence, challengers to be frozen, an operator's action, or a reason to pause. An
-input that cannot be true raises and changes nothing. When challengers are frozen is decided in `schedule`.
+The input is one closed episode with its evidence, challengers to be frozen, an operator's action, a reason to pause, or a
+decision that came too late. An input that cannot be true raises and changes nothing. When challengers are frozen is decided in
+`schedule`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from aegis.audit import SEVERAL_LOGGERS
 from aegis.errors import InputError, RefusedError, SettingError, check_choice
 from aegis.handover.challenge import GAIN, VALUE, Challenge, ClaimState, check_claim, check_logs
 from aegis.handover.events import (
-    AGENT,
     ARMS,
     BEFORE,
     LEGACY,
     MIXED,
+    TESTED_ARMS,
     Alarm,
     AuditNote,
     ChallengeCertified,
@@ -26,6 +27,7 @@ from aegis.handover.events import (
     Event,
     Flipped,
     Frozen,
+    LateDecision,
     ModeChanged,
     OperatorAction,
     Paused,
@@ -64,7 +66,7 @@ class ProposedChallenge:
 
 
 # What a gate takes in.
-GateInput = UnitCounted | Sequence[ProposedChallenge] | OperatorAction | Paused
+GateInput = UnitCounted | Sequence[ProposedChallenge] | OperatorAction | Paused | LateDecision
 
 # Events that keep a gate from deciding.
 Interruption = Paused | Postponed
@@ -99,6 +101,8 @@ def step(
         events = _operator(state, received, latest, audited.instead)
     elif isinstance(received, Paused):
         events = _pause(state, received)
+    elif isinstance(received, LateDecision):
+        events = _late_decision(state, received, latest)
     else:
         events = [_freeze(state, tuple(received), latest)]
     return _after(state, events), tuple(events)
@@ -122,6 +126,21 @@ def _pause(state: GateState, pause: Paused) -> list[Event]:
     if not pause.why.strip():
         raise InputError("a gate that pauses says why")
     return [] if state.paused is not None else [replace(pause, episode=state.episode)]
+
+
+def _late_decision(state: GateState, late: LateDecision, started: int) -> list[Event]:
+    """Return what follows if a unit was counted as whole and was not: all that rests on it is given up, or doubted.
+
+    A test that is given up claims nothing, so that this is valid whatever made the decision late. The tests of a paused gate are
+    given up when it is resumed.
+    """
+    if not 1 <= late.unit <= state.episode:
+        raise InputError(f"a late decision belongs to one of the {state.episode} episodes that were counted, found {late.unit}")
+    levels = tuple(item.level for item in state.deployed if any(first <= late.unit <= last for first, last in item.tested))
+    events: list[Event] = [replace(late, episode=state.episode, levels=levels)]
+    if state.paused is None and state.counting(late.unit):
+        events.append(Restarted(state.episode, started + 1, late.why))
+    return events
 
 
 # ---- freezing ----------------------------------------------------------------------------------------------------------------
@@ -257,7 +276,7 @@ def _check(state: GateState, unit: UnitCounted) -> None:
         raise InputError(f"episode {unit.episode}: the scaled reward lies between 0 and 1, found {unit.reward!r}")
     if state.paused is not None:
         return  # nothing is counted
-    expected = {item.name for item in state.counting(unit.episode)} if unit.arm == AGENT else set()
+    expected = {item.name for item in state.counting(unit.episode)} if unit.arm in TESTED_ARMS else set()
     if set(unit.evidence) != expected:
         raise InputError(
             f"episode {unit.episode}: expected evidence for the challenges {sorted(expected)}, found {sorted(unit.evidence)}"

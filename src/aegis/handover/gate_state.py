@@ -12,6 +12,8 @@ from aegis.errors import InputError
 from aegis.evidence import Monitor
 from aegis.handover.challenge import Challenge
 from aegis.handover.events import (
+    OVERRULED,
+    TESTED_ARMS,
     Alarm,
     AuditNote,
     ChallengeCertified,
@@ -19,6 +21,7 @@ from aegis.handover.events import (
     Event,
     Flipped,
     Frozen,
+    LateDecision,
     ModeChanged,
     OperatorAction,
     Paused,
@@ -38,6 +41,8 @@ class Deployed:
     floor: the bound of the value that was certified with it. beside: who was in control of other levels then, level and
     challenge; where a level is not named, the legacy. What was certified speaks of all of them together. apart: those of
     these levels that have been given back since. doubted: the audit has refused the stream since; nothing is promised of it.
+    tested: the first and the last unit of its test, after those of the policies it upgraded. late: one of these units that was
+    counted as whole and was not; nothing is promised then either.
     """
 
     level: str
@@ -50,6 +55,13 @@ class Deployed:
     beside: tuple[tuple[str, str], ...] = ()
     apart: tuple[str, ...] = ()
     doubted: bool = False
+    tested: tuple[tuple[int, int], ...] = ()
+    late: int | None = None
+
+    @property
+    def in_doubt(self) -> bool:
+        """Return whether nothing is promised about it any more."""
+        return self.doubted or self.late is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +111,8 @@ class GateState:
     every level. alarmed: the episode of the last alarm, None if a new phase has begun since. paused: why, None if it counts.
     refusals: pauses that the audit of the stream asked for, ever. resumed: the last restart after one of them.
     put_off: why what would be certified or handed over waits, None if it does not. notes: what the audit found that
-    changes what a gain means. waiting: certified flips that wait for an operator, by level.
+    changes what a gain means. waiting: certified flips that wait for an operator, by level. late: units of which a decision came
+    after they were counted.
     """
 
     settings: GateSettings
@@ -124,6 +137,7 @@ class GateState:
     put_off: Postponed | None = None
     notes: tuple[AuditNote, ...] = ()
     waiting: tuple[Waiting, ...] = ()
+    late: int = 0
 
     @property
     def started(self) -> int:
@@ -179,8 +193,9 @@ def _unit(state: GateState, event: UnitCounted) -> GateState:
         raise InputError(f"episode {event.episode} started before challenge '{min(closed)}' was frozen, or it is not open")
     challenges = tuple(item.add(event.evidence[item.name]) if item.name in event.evidence else item for item in state.challenges)
     monitor = state.monitor
-    if monitor is not None and event.arm == "agent" and event.episode >= state.monitored_since:
-        monitor = monitor.step(1.0 if event.reward is None else event.reward)  # a missing reward may be the best
+    if monitor is not None and event.arm in TESTED_ARMS and event.episode >= state.monitored_since:
+        # A missing reward may be the best, and so may that of an episode without what replaced an action in it.
+        monitor = monitor.step(1.0 if event.reward is None or event.arm == OVERRULED else event.reward)
     audited = state.audited + state.audits(event)
     return replace(state, episode=event.episode, challenges=challenges, monitor=monitor, audited=audited)
 
@@ -209,7 +224,20 @@ def _flipped(state: GateState, event: Flipped) -> GateState:
     beside = tuple((item.level, item.challenge) for item in state.deployed if item.level != event.level)
     before = tuple(item for item in state.deployed if item.level == event.level)
     apart = tuple(name for item in before for name in item.apart)
-    new = Deployed(event.level, event.challenge, event.policy, event.cap, event.since, event.gain_lower, floor, beside, apart)
+    first = next((item.since for item in state.challenges if item.name == event.challenge), 1)
+    new = Deployed(
+        level=event.level,
+        challenge=event.challenge,
+        policy=event.policy,
+        cap=event.cap,
+        since=event.since,
+        gain_lower=event.gain_lower,
+        floor=floor,
+        beside=beside,
+        apart=apart,
+        tested=(*(span for item in before for span in item.tested), (first, event.episode)),
+        late=next((item.late for item in before), None),
+    )
     others = tuple(item for item in state.deployed if item.level != event.level)
     older = tuple(item for item in state.retired if item.level != event.level)
     after = replace(
@@ -245,6 +273,11 @@ def _mode(state: GateState, event: ModeChanged) -> GateState:
 def _restarted(state: GateState, event: Restarted) -> GateState:
     resumed = event if state.refusals and state.paused is not None else state.resumed
     return _new_phase(replace(state, paused=None, resumed=resumed), event.since)
+
+
+def _late(state: GateState, event: LateDecision) -> GateState:
+    deployed = tuple(replace(item, late=event.unit) if item.level in event.levels else item for item in state.deployed)
+    return replace(state, deployed=deployed, late=state.late + 1)
 
 
 def _reverted(state: GateState, event: Reverted) -> GateState:
@@ -310,6 +343,7 @@ _CHANGES: Mapping[type[Any], Callable[[GateState, Any], GateState]] = {
     AuditNote: lambda state, event: replace(state, notes=(*state.notes, event)),
     ModeChanged: _mode,
     Restarted: _restarted,
+    LateDecision: _late,
     Reverted: _reverted,
     OperatorAction: lambda state, event: state,  # other events carry it out
 }

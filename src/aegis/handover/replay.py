@@ -19,6 +19,7 @@ from aegis.handover.events import (
     Flipped,
     Frozen,
     GateOpened,
+    LateDecision,
     OperatorAction,
     Paused,
     Postponed,
@@ -75,7 +76,7 @@ def verify_events(events: Sequence[Event]) -> GateState:
         event = events[place]
         following = list(itertools.takewhile(lambda item: not isinstance(item, _INPUTS), events[place + 1 :]))
         received = [_proposal(item) for item in event.challenges] if isinstance(event, Frozen) else event
-        if not isinstance(received, list | UnitCounted | OperatorAction | Paused):
+        if not isinstance(received, list | UnitCounted | OperatorAction | Paused | LateDecision):
             raise InputError(f"line {place + 1} of the events: '{event.kind}' cannot have happened there")
         try:
             state, derived = step(state, received, _started(event, following), _audit_response(state, following))
@@ -89,7 +90,7 @@ def verify_events(events: Sequence[Event]) -> GateState:
     return state
 
 
-_INPUTS = (UnitCounted, Frozen, OperatorAction)
+_INPUTS = (UnitCounted, Frozen, OperatorAction, LateDecision)
 
 
 def _proposal(item: Any) -> ProposedChallenge:

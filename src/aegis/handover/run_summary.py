@@ -62,7 +62,7 @@ def _audit(handover: GateRun) -> dict[str, Any]:
     names = ("episode", "code", "level", "why", "fix")
     return {
         "refused": [{name: getattr(item, name) for name in names} for item in state.refusals],
-        "doubted": [item.level for item in state.deployed if item.doubted],
+        "doubted": [item.level for item in state.deployed if item.in_doubt],
         "put_off": None if state.put_off is None else {name: getattr(state.put_off, name) for name in names[:-1]},
         "noted": [{name: getattr(item, name) for name in names} for item in state.notes],
     }
@@ -120,17 +120,25 @@ def _stopped(state: GateState) -> str:
 def risk_promise(state: GateState, several: bool = False) -> str:
     """Return what holds of everything that is handed over. several: there are other gates of this plant."""
     risk = f"{state.settings.delta:.3g}"
+    words = [
+        f"Nothing is promised about level '{item.level}': a decision of episode {item.late} came after its test had counted that "
+        "episode as whole. Give the level back to the legacy (revert), unless you know that the decision belongs elsewhere."
+        for item in state.deployed
+        if item.late is not None and not item.doubted
+    ]
     if not state.refusals:
-        return f"Probability of any wrong handover{' by this gate' if several else ''}: at most {risk}."
+        other = " other" if words else ""
+        if not words or any(item.late is None for item in state.deployed):
+            words.append(f"Probability of any{other} wrong handover{' by this gate' if several else ''}: at most {risk}.")
+        return " ".join(words)
     last = state.refusals[-1]
-    words = []
     doubted = _named(item.level for item in state.deployed if item.doubted)
     if doubted:
         words.append(
             f"Nothing is promised about what was handed over up to episode {last.episode}: after the handover the audit found "
             f"that an assumption is broken ({last.code}). Give {doubted} back to the legacy (revert)."
         )
-    if state.resumed is not None and any(not item.doubted for item in state.deployed):
+    if state.resumed is not None and any(not item.in_doubt for item in state.deployed):
         words.append(
             f"Probability of any wrong handover since the gate was {state.resumed.why}, from episode {state.resumed.since} on: "
             f"at most {risk}, if what the audit found ({last.code}) has been mended."

@@ -14,6 +14,7 @@ from aegis.handover import (
     Event,
     Flipped,
     Frozen,
+    LateDecision,
     OperatorAction,
     Paused,
     Postponed,
@@ -62,6 +63,7 @@ SENTENCES: Mapping[type[Event], tuple[str, str]] = {
     DoubtPassed: ("doubt passed", "Nothing is put off any more: the evidence against the stream ({0.code}) is gone."),
     AuditNote: ("noted", "The audit found: {0.why}. What to do: {0.fix}."),
     Restarted: ("restarted", "All open challenges were given up: {0.why}. Episodes count again from {0.since} on."),
+    LateDecision: ("late", "{0.why}. It was counted as whole: what rests on it is given up or in doubt."),
     Reverted: ("reverted", "Level '{0.level}' was given back to the legacy, from episode {0.since} on."),
 }
 

@@ -9,54 +9,72 @@ from aegis.lazy import import_on_use
 if TYPE_CHECKING:
     from aegis.service.app import Service, make_app
     from aegis.service.auth import list_tokens, make_token, revoke_token
-    from aegis.service.client.gate_client import ActionChoice, Client, Episode
+    from aegis.service.client.choices import ActionChoice, UnreportedChoice
+    from aegis.service.client.counters import ClientCounters
+    from aegis.service.client.gate_client import Client, Episode
     from aegis.service.episode_counter import EpisodeCounter
     from aegis.service.gate_problem import live_problem, sends_incumbent
-    from aegis.service.integrity import check_gate
+    from aegis.service.integrity import check_gate, check_store, rekey_gate
     from aegis.service.journal_export import export_gate
     from aegis.service.live_gate import LiveGate
     from aegis.service.snapshot_writer import check_snapshots
     from aegis.service.store.backup import restore_backup, write_backup
+    from aegis.service.store.chain import ChainHead, parse_heads
     from aegis.service.store.database import Database
-    from aegis.service.store.journal import Journal, JournalRecord, list_gates
+    from aegis.service.store.journal import Journal, JournalRecord, list_gates, list_heads
+    from aegis.service.store.journal_keys import JournalKeys, load_journal_keys, make_journal_key
     from aegis.service.trainer import TrainerProcess, TrainerSetup
 
 _MODULES = {
     "app": "Service make_app",
     "auth": "list_tokens make_token revoke_token",
-    "client.gate_client": "ActionChoice Client Episode",
+    "client.choices": "ActionChoice UnreportedChoice",
+    "client.counters": "ClientCounters",
+    "client.gate_client": "Client Episode",
     "episode_counter": "EpisodeCounter",
     "gate_problem": "live_problem sends_incumbent",
-    "integrity": "check_gate",
+    "integrity": "check_gate check_store rekey_gate",
     "journal_export": "export_gate",
     "live_gate": "LiveGate",
     "snapshot_writer": "check_snapshots",
     "store.backup": "restore_backup write_backup",
+    "store.chain": "ChainHead parse_heads",
     "store.database": "Database",
-    "store.journal": "Journal JournalRecord list_gates",
+    "store.journal": "Journal JournalRecord list_gates list_heads",
+    "store.journal_keys": "JournalKeys load_journal_keys make_journal_key",
     "trainer": "TrainerProcess TrainerSetup",
 }
 
 __all__ = [
     "ActionChoice",
+    "ChainHead",
     "Client",
+    "ClientCounters",
     "Database",
     "Episode",
     "EpisodeCounter",
     "Journal",
+    "JournalKeys",
     "JournalRecord",
     "LiveGate",
     "Service",
     "TrainerProcess",
     "TrainerSetup",
+    "UnreportedChoice",
     "check_gate",
     "check_snapshots",
+    "check_store",
     "export_gate",
     "list_gates",
+    "list_heads",
     "list_tokens",
     "live_problem",
+    "load_journal_keys",
     "make_app",
+    "make_journal_key",
     "make_token",
+    "parse_heads",
+    "rekey_gate",
     "restore_backup",
     "revoke_token",
     "sends_incumbent",

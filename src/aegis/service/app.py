@@ -72,11 +72,13 @@ class Service:
                 raise
             log.info("another process is the writer of gate '%s': standing by", self.live.name)
         self.snapshots.start()
+        self.live.watched = True
         threading.Thread(target=self._watch, name="aegis-watch", daemon=True).start()
 
     def stop(self) -> None:
         """Finish what is being written, and let go."""
         self._stopping.set()
+        self.live.recovery.set()
         self.counting.stop()
         self.snapshots.stop()
         self.live.stop()
@@ -95,8 +97,14 @@ class Service:
             self.live.follow()
 
     def _watch(self) -> None:
-        logged = ""
-        while not self._stopping.wait(TRY):
+        logged, asked = "", False
+        while True:
+            # A request that finds the store in doubt asks for a look at once; if that fails, for the next one in a while.
+            self._stopping.wait(TRY) if asked else self.live.recovery.wait(TRY)
+            if self._stopping.is_set():
+                return
+            asked = self.live.recovery.is_set()
+            self.live.recovery.clear()
             try:
                 if self.live.started:
                     self.live.check_store()

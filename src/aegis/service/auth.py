@@ -25,6 +25,16 @@ ROLES = ("controller", "viewer", "operator")
 PREFIX = "aegis_"
 
 
+def machine_of(name: str) -> str:
+    """Return the machine that a token is for: its name up to the first slash. `reactor-7/2` takes over from `reactor-7`."""
+    return name.split("/", 1)[0]
+
+
+def is_same_machine(owner: str | None, caller: str | None) -> bool:
+    """Say whether a caller may go on where another has begun. None: a store without tokens, or the gate itself."""
+    return owner is None or caller is None or machine_of(owner) == machine_of(caller)
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """The holder of a token, and what it allows."""
@@ -38,7 +48,7 @@ class Token:
 def make_token(database: Database, name: str, role: str) -> str:
     """Return a new token; SettingError if the name is taken."""
     check_choice(role, ROLES, "role")
-    if not name.strip() or len(name) > 64:
+    if not machine_of(name).strip() or len(name) > 64:
         raise SettingError(f"a token has a name of up to 64 characters, that of a person or a machine, found {name!r}")
     secret = PREFIX + secrets.token_urlsafe(32)
     try:
@@ -126,6 +136,7 @@ class AccessControl:
         token = self.token(secret)
         if token is None:
             raise HTTPException(401, "this token is not known, or was revoked", {"WWW-Authenticate": "Bearer"})
+        request.state.caller = token.name  # for the log line
         if token.role not in MAY[what]:
             raise HTTPException(403, f"a token of the role '{token.role}' may not do this; it takes: {', '.join(MAY[what])}")
         return token

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from aegis.errors import AegisError
 from aegis.handover import (
     NO_RESPONSE,
+    OVERRULED,
+    TESTED_ARMS,
     AuditResponse,
     GateState,
     UnitCounted,
@@ -27,6 +29,7 @@ from aegis.service.trainer import EpisodeJudgement, TrainerGone, TrainerProcess
 
 BLOCK = 64  # episodes that are judged at a time
 SILENT = 32  # episodes without a reward after which the gate pauses
+YIELD = 0.001  # seconds between two writes of its own, in which requests that wait are answered
 REST = 1.0  # seconds after which a thread looks again, even if nothing has changed
 log = logging.getLogger("aegis.service")
 
@@ -69,11 +72,10 @@ class EpisodeCounter:
     def stop(self) -> None:
         """End thread and worker."""
         self._going = False
-        with self.live.changed:
-            self.live.changed.notify_all()
+        self.live.wake()
         self.worker.stop()
         if self._thread is not None:
-            self._thread.join(10)
+            self._thread.join(10 if self.live.failure is None else 1)  # a write that hangs was not acknowledged
             self.worker.stop()  # the thread may have started it again meanwhile
 
     def _run(self) -> None:
@@ -109,18 +111,22 @@ class EpisodeCounter:
         if freeze_is_due(gate):
             self._freeze(gate)
             return True
-        self._abandon()
+        abandoned = self._abandon()
         if not trees:
-            return False
-        broken = next((place for place, tree in enumerate(trees) if not tree.whole(self.live.problem)), len(trees))
+            return abandoned
+        broken = next((place for place, tree in enumerate(trees) if not self._judged(tree)), len(trees))
         if broken == 0:
             self._broken(trees[0])
         else:
             self._count(gate, trees[:broken])
         return True
 
+    def _judged(self, tree: LiveEpisode) -> bool:
+        """Say whether what an episode contributes is known: it is whole, or counts at its worst."""
+        return tree.whole(self.live.problem) or tree.arm == OVERRULED
+
     def _count(self, gate: GateState, trees: Sequence[LiveEpisode]) -> None:
-        """Judge whole episodes and count them one by one, until something changes what is tested."""
+        """Judge episodes and count them one by one, until something changes what is tested."""
         tested = gate if gate.paused is None else replace(gate, challenges=())  # while it is paused nothing is evidence
         try:
             pieces = {name: self.live.keeper.piece(name) for name in self.worker.call("unknown", tested)}
@@ -141,7 +147,7 @@ class EpisodeCounter:
                 if now.challenges and [item.name for item in now.challenges] != [item.name for item in gate.challenges]:
                     return  # something was frozen or given up meanwhile: these judgements do not count now
                 counting = {item.name for item in now.counting(tree.number or 0)} if now.paused is None else set()
-                evidence = {name: judgement.evidence[name] for name in counting} if tree.arm == "agent" else {}
+                evidence = {name: judgement.evidence[name] for name in counting} if tree.arm in TESTED_ARMS else {}
                 unit = UnitCounted(tree.number or 0, judgement.reward, tree.arm, evidence)
                 events = self.live.after(unit)
                 due, audited = is_audit_due(now, unit, events), standing_postponement(now, unit, events)
@@ -193,17 +199,21 @@ class EpisodeCounter:
             pieces = [(digest, piece) for _, digest, piece in challengers]
             self.live.step([item for item, _, _ in challengers], challengers=lambda names: dict(zip(names, pieces, strict=True)))
 
-    def _abandon(self) -> None:
-        """Close episodes without a request for too long. One that was still open is no evidence: it was cut off.
+    def _abandon(self) -> bool:
+        """Close episodes without a request for too long; say whether there were any. One that was open is no evidence.
 
         The time starts again with this process, since no request could arrive before.
         """
         if self.abandon is None:
-            return
+            return False
         limit = (datetime.now(UTC) - timedelta(seconds=self.abandon)).isoformat(timespec="microseconds")
         if self._since > limit:
-            return
-        with self.live.changed:
-            quiet = [tree for tree in self.live.state.trees.values() if tree.last < limit]
-            for tree in [tree for tree in quiet if not tree.settled(self.live.problem)]:
+            return False
+        for place in range(BLOCK):
+            with self.live.changed:
+                tree = self.live.state.quiet(limit)
+                if tree is None:
+                    return place > 0
                 self.live.close(internal_key("abandoned", tree.id), tree.id, abandoned=True, incomplete=not tree.closed)
+            time.sleep(YIELD)
+        return True

@@ -29,6 +29,12 @@ class NotFound(ServiceError):
     status = 404
 
 
+class NotAllowed(ServiceError):
+    """The episode belongs to another controller."""
+
+    status = 403
+
+
 class Conflict(ServiceError):
     """A request contradicts the journal: another request under one key, another reward, a closed episode."""
 

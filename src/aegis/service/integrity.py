@@ -5,18 +5,23 @@ A seal covers the policy, the predictions that its bets use and the terms of its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from aegis.errors import AegisError
+from aegis.errors import AegisError, InputError
 from aegis.handover import Event, Frozen, check_code_files, event_from_plain, unpack_policy, verify_events
 from aegis.problem import Policy, Problem, parse_problem, write_yaml
-from aegis.service.http_errors import StoreDamaged
-from aegis.service.live_state import EVENT, KEPT_KEY, OPENED, ChallengerSeal, LiveState, seals_of_freeze
+from aegis.service.http_errors import NotWriter, StoreDamaged
+from aegis.service.live_state import EVENT, KEPT_KEY, OPENED, WRITER, ChallengerSeal, LiveState, seals_of_freeze
+from aegis.service.store.chain import ChainHead
 from aegis.service.store.database import Database
-from aegis.service.store.journal import Journal
+from aegis.service.store.journal import Journal, JournalEntry, list_gates
+from aegis.service.store.journal_keys import JournalKeys
+from aegis.service.store.lease import Lease
+from aegis.version import __version__
 
 
 def piece_digest(piece: bytes) -> str:
@@ -101,23 +106,174 @@ class StoreCheck:
         return len(self.checked)
 
 
-def check_gate(database: Database, gate: str) -> tuple[int, int]:
-    """Return how many records and challengers a gate has; StoreDamaged if one of them is missing or was altered.
+@dataclass(frozen=True, slots=True)
+class GateCheck:
+    """What a check of a gate covered. keys: ids of those that sign its records, from `signed_from` on. kept: heads it has."""
 
-    Every event must follow from the ones before it: a journal that was rewritten as a whole, its chain too, is found as well
-    unless its units were rewritten with it.
+    head: ChainHead
+    challengers: int
+    events: int
+    signed_from: int | None
+    keys: tuple[str, ...]
+    key_known: bool
+    kept: tuple[int, ...]
+
+    @property
+    def gate(self) -> str:
+        """Return the name of the gate."""
+        return self.head.gate
+
+    @property
+    def records(self) -> int:
+        """Return how many records it has."""
+        return self.head.seq
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        """Return what was verified, in sentences."""
+        last, plain = self.records, (self.signed_from or self.records + 1) - 1
+        statements = [f"records 1 to {last} are there, in sequence"]
+        if plain:
+            statements.append(f"the hash of each of records 1 to {plain} follows from the record and the hash before it")
+        if self.signed_from is not None and self.key_known:
+            before = ", which cover what is before them" if plain else ""
+            statements.append(f"records {self.signed_from} to {last} have the signature of {_listed_keys(self.keys)}{before}")
+        statements.append(f"each of {self.events} events follows from those before it")
+        statements.append(f"{self.challengers} challengers are the ones that were frozen")
+        if self.kept:
+            statements.append(f"records {', '.join(map(str, self.kept))} have the hashes of the heads kept elsewhere")
+        return tuple(statements)
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """Return what was not verified, in sentences."""
+        statements, newest = [], max(self.kept, default=0)
+        if self.signed_from is None and newest < self.records:
+            rewritten = f"after record {newest}" if newest else "in it"
+            statements.append(f"whether something {rewritten} was altered and every hash computed anew: the journal has no key")
+        if self.signed_from is not None and not self.key_known:
+            signed = f"records {self.signed_from} to {self.records}, signed by {_listed_keys(self.keys)}"
+            statements.append(f"the hashes of {signed}, and with them what these records say: name the key with --journal-key")
+        statements.append(
+            f"whether records after {self.records} were cut off" + ("" if newest else ": no head was kept (--head)")
+        )
+        statements.append("tokens, which are not in the journal")
+        return tuple(statements)
+
+
+def _listed_keys(names: Sequence[str]) -> str:
+    return f"the key{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def check_gate(database: Database, gate: str, keys: JournalKeys | None = None, heads: Sequence[ChainHead] = ()) -> GateCheck:
+    """Check the journal of a gate and its challengers, and return what that covered.
+
+    Always: no number is missing between 1 and the last record; the hash of every record that no key signs follows from the record
+    and the hash before it; every event follows from the events before it; every challenger is the one that was frozen.
+
+    With `keys`: every record from the first one that names a key on has the signature of the key in force, and so has the last
+    one that of the current key. The signatures cover everything before them. What is not found is that the newest records were
+    cut off.
+
+    With `heads`: the journal contains these records, with these hashes. Where hashes are checked, this covers everything up to
+    them; where they are signed and the keys are not known, it covers the hashes alone.
+
+    Not found without keys: records that were altered if every hash after them, and every event that follows from them, were
+    computed anew. Not found without heads: newest records that were cut off, an older state that was put in place.
+
+    Parameters
+    ----------
+    keys : of the journal; None to leave signatures unchecked.
+    heads : of this gate, kept elsewhere.
+
+    Raises
+    ------
+    StoreDamaged : something is missing or was altered. SettingError : a record is signed by a key that is not among `keys`.
     """
-    journal, checking, records = Journal(database, gate), StoreCheck(gate), 0
+    journal, checking = Journal(database, gate, keys=keys), StoreCheck(gate)
     events: list[Event] = []
-    for record in journal.read():
-        checking.record(record.kind, record.body)
-        records += 1
-        if record.kind in (OPENED, EVENT):
-            events.append(event_from_plain(record.body["event"]))
+    chain, signed_from, signers = ChainHead(gate), None, dict[str, None]()
+    for chain, record in journal.walk():
+        if chain.signer is not None:
+            signers[chain.signer] = None
+            signed_from = signed_from or chain.seq
+        for head in heads:
+            if head.seq == chain.seq and head.hash != chain.hash:
+                raise StoreDamaged(
+                    f"gate '{gate}': record {head.seq} does not have the hash of the head that was kept elsewhere: the journal "
+                    "was written anew; restore a backup"
+                )
+        try:
+            checking.record(record.kind, record.body)
+            if record.kind in (OPENED, EVENT):
+                events.append(event_from_plain(record.body["event"]))
+        except (KeyError, TypeError, ValueError) as error:  # where hashes are not checked
+            raise StoreDamaged(f"gate '{gate}': record {record.seq} cannot be read; restore a backup") from error
+    newest = max((head.seq for head in heads), default=0)
+    if newest > chain.seq:
+        raise StoreDamaged(
+            f"gate '{gate}': {newest - chain.seq} records are missing at the end: the journal ends with record {chain.seq}, the "
+            f"head that was kept elsewhere is record {newest}; restore a backup"
+        )
+    if keys is not None:
+        chain.check_end(keys)
     try:
         verify_events(events)
     except AegisError as error:
         raise StoreDamaged(f"gate '{gate}': {error}; the journal was altered: restore a backup") from error
     for challenge in checking.seals:
         checking.piece(challenge, journal.challenger(challenge))
-    return records, checking.done()
+    return GateCheck(
+        head=chain,
+        challengers=checking.done(),
+        events=len(events),
+        signed_from=signed_from,
+        keys=tuple(signers),
+        key_known=keys is not None,
+        kept=tuple(sorted({head.seq for head in heads})),
+    )
+
+
+def check_store(
+    database: Database, keys: JournalKeys | None = None, heads: Sequence[ChainHead] = (), unsigned: Collection[str] = ()
+) -> list[GateCheck]:
+    """Check every gate of a store (`check_gate`), and that every gate is there of which a head was kept.
+
+    unsigned: gates that are not expected to have a key although there are `keys`.
+    """
+    gates = list_gates(database)
+    for head in heads:
+        if head.gate not in gates:
+            raise StoreDamaged(
+                f"gate '{head.gate}' is not in {database.shown}: {head.seq} records are missing, as a head kept elsewhere says"
+            )
+    checks = []
+    for gate in gates:
+        own = [head for head in heads if head.gate == gate]
+        free = gate in unsigned and Journal(database, gate).newest().signing is None
+        checks.append(check_gate(database, gate, None if free else keys, own))
+    return checks
+
+
+def rekey_gate(database: Database, gate: str, keys: JournalKeys) -> ChainHead:
+    """Let the current key sign the journal of a gate from now on, and return its end. The gate must not be served meanwhile.
+
+    Everything so far is checked before: a journal that was signed goes on only if `keys` hold the key that signed it.
+    """
+    lease = Lease(database, gate)
+    if not lease.take():
+        raise NotWriter(f"another process is the writer of gate '{gate}' in {database.shown}: stop it first")
+    try:
+        journal = Journal(database, gate, keys=keys)
+        for _ in journal.news():
+            pass
+        if journal.last == 0:
+            raise InputError(f"there is no gate '{gate}' in {database.shown}")
+        if journal.chain.signing != keys.current:
+            # One transaction: a journal that names a key ends with a record of that key, see `ChainHead.check_end`.
+            writer = JournalEntry(WRITER, {"writer": uuid.uuid4().hex, "aegis": __version__})
+            journal.append([journal.key_entry(), writer])
+        journal.chain.check_end(keys)
+        return journal.chain
+    finally:
+        lease.let_go()

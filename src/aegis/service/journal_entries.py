@@ -13,7 +13,7 @@ from aegis.problem import Batch, Level, LevelTable, Policy, Problem
 from aegis.rng import stream
 from aegis.service.http_errors import Conflict, LateRequest, NotFound, ServiceError, WrongRequest
 from aegis.service.live_episodes import DecisionResult, LiveDecision, LiveEpisode, legacy_extra_columns, rewarded_level
-from aegis.service.live_state import CLOSED, DECISION, EPISODE, LATE, OVERRULED, RESULTS, LiveState
+from aegis.service.live_state import CLOSED, DECISION, EPISODE, LATE, OVERRULED, REPLACED, RESULTS, LiveState
 from aegis.service.request_checks import (
     LegacyChecks,
     check_context,
@@ -21,6 +21,7 @@ from aegis.service.request_checks import (
     check_ratios,
     check_result,
     check_taken,
+    find_action,
     find_level,
 )
 from aegis.service.schemas import Ask, Report
@@ -61,7 +62,8 @@ def _known_batch(
             table = replace(table, incumbent=np.array([decision.incumbent]))
         if decision is not item:
             full = np.array([decision.chances])
-            table = table.decided([decision.action], full[:, decision.action], full)
+            action = decision.action if decision.used is None else decision.used  # what the levels below have to do with
+            table = table.decided([action], full[:, action], full)
         levels[spec.name] = table
     return Batch(np.array(["now"]), levels, extra=legacy_extra_columns([decisions], columns))
 
@@ -129,6 +131,28 @@ class EntryFactory:
         mixed = level.name in start["policies"] or not explored
         more = {"version": "legacy", "overruled": True, "mixed": mixed, "drawn": explored}
         return JournalEntry(OVERRULED, {**_body(episode, item), **more, **start}, start["number"])
+
+    def replaced(self, episode: str, decision: str, used: Any, why: str | None) -> JournalEntry:
+        """Take note that an interlock or a person replaced the action of a decision; the same action again changes nothing."""
+        tree = self._uncounted(episode)
+        if tree.closed:
+            raise LateRequest(f"episode '{episode}' is closed: say what was replaced before you close it", episode)
+        item = tree.decisions.get(decision)
+        if item is None:
+            raise NotFound(f"episode '{episode}' has no decision '{decision}': ask for it first")
+        level = find_level(self.problem, item.level)
+        try:
+            index = find_action(level, used, "used")
+        except WrongRequest:  # interlocks do what no controller may
+            index = None
+        same = index is not None and index == (item.used if item.replaced else item.action)
+        if not same and item.replaced:
+            raise Conflict(f"episode '{episode}': the action of decision '{decision}' was replaced before, by another one")
+        if not same and (decision in tree.results or "" in tree.results):
+            why_not = f"the result of decision '{decision}' was reported already: say what was replaced before you report"
+            raise LateRequest(f"episode '{episode}': {why_not}", episode)
+        body = {"episode": episode, "decision": decision, "used": used, "index": index, "replaced": not same, "why": why}
+        return JournalEntry(REPLACED, body, tree.number)
 
     def results(self, items: Sequence[Report]) -> JournalEntry:
         """Take note of results of decisions, all of them or none."""

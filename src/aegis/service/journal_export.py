@@ -7,6 +7,7 @@ handed over, `problem-others.yaml` is the problem for candidates that the gate d
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,13 @@ from aegis.handover import (
     ARM_COLUMN,
     NUMBER_COLUMN,
     OTHERS_FILE,
+    OVERRULED,
     Challenge,
     ChallengeCertified,
     Event,
     Flipped,
     Frozen,
+    LateDecision,
     UnitCounted,
     episode_fingerprints,
     problem_as_logged,
@@ -38,6 +41,7 @@ from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
 from aegis.service.live_state import LiveState
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal, JournalRecord
+from aegis.service.store.journal_keys import JournalKeys
 
 LOG, PROBLEM, GATE, CHALLENGES = "log.parquet", "problem.yaml", "gate.json", "challenges"
 BLOCK = 512  # episodes that become a batch at a time
@@ -53,10 +57,13 @@ class _JournalFacts:
     certified: dict[str, ChallengeCertified] = field(default_factory=dict)
     flips: list[Flipped] = field(default_factory=list)
     gaps: set[int] = field(default_factory=set)  # numbers of episodes that are no evidence, or that stand for one left out
+    overruled: set[int] = field(default_factory=set)  # numbers of episodes that count at their worst
     broken: int = 0
     _left_out: bool = False
 
     def counted(self, tree: LiveEpisode, unit: UnitCounted) -> None:
+        if unit.arm == OVERRULED:
+            self.overruled.add(unit.episode)
         if not tree.whole(self.problem):
             self.broken += 1
             self._left_out = True
@@ -82,19 +89,28 @@ class _JournalFacts:
             self.certified[event.challenge] = event
         elif isinstance(event, Flipped):
             self.flips.append(event)
+        elif isinstance(event, LateDecision) and any(number == event.unit for number, _ in self.trees):
+            self.gaps.add(event.unit)
 
 
-def export_gate(database: Database, gate: str, folder: str | Path) -> dict[str, Any]:
-    """Write the folder and return what is in it; InputError if there is no such gate, or nothing was counted yet."""
-    journal, place = Journal(database, gate), Path(folder)
+def export_gate(database: Database, gate: str, folder: str | Path, keys: JournalKeys | None = None) -> dict[str, Any]:
+    """Write the folder and return what is in it; InputError if there is no such gate, or nothing was counted yet.
+
+    keys: of the journal; without them signatures are not checked.
+    """
+    journal, place = Journal(database, gate, keys=keys), Path(folder)
     first = next(iter(journal.read()), None)
     if first is None:
         raise InputError(f"there is no gate '{gate}' in {database.shown}")
     problem = parse_problem(write_yaml(first.body["problem"]), gate)
     facts = _JournalFacts(problem)
     state = LiveState(problem, on_counted=facts.counted, on_event=facts.event)
+    callers, head = Counter[str](), ""
     for record in journal.read():
         state.apply(record)
+        head = record.hash
+        if record.caller is not None:
+            callers[record.caller] += 1
     facts.end()
     if not facts.trees:
         raise InputError(f"gate '{gate}' has counted no whole episode yet: there is nothing to export")
@@ -116,7 +132,8 @@ def export_gate(database: Database, gate: str, folder: str | Path) -> dict[str, 
             "episodes": len(facts.trees),
             "broken": facts.broken,
             "gaps": len(facts.gaps),
-            "head": journal.head_of_all(),
+            "head": head,
+            "callers": dict(callers),
             "certificates": certificates,
         }
         write_text(place / GATE, json.dumps(about, indent=2, allow_nan=False) + "\n")
@@ -146,7 +163,7 @@ def _certificate(
     until = crossing.episode if crossing.gain_lower >= flip.gain_lower else flip.episode
     learned = batch.take_episodes(np.flatnonzero(numbers <= frozen_at))
     folder = f"{CHALLENGES}/{flip.challenge}"
-    save_challenge(
-        place / folder, keeper.piece(flip.challenge), problem, challenge, until, episode_fingerprints(problem, learned)
-    )
+    overruled = sum(challenge.since <= number <= until for number in facts.overruled)
+    seen = episode_fingerprints(problem, learned)
+    save_challenge(place / folder, keeper.piece(flip.challenge), problem, challenge, until, seen, overruled)
     return {"level": flip.level, "challenge": flip.challenge, "folder": folder, "episode": flip.episode, "until": until}

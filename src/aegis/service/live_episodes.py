@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from aegis.handover import MIXED
+from aegis.handover import AGENT, MIXED, OVERRULED
 from aegis.problem import Array, Batch, Level, LevelTable, Problem, Variable
 from aegis.service.gate_problem import sends_incumbent
 
@@ -18,7 +18,8 @@ class LiveDecision:
     """A decision that was answered. context: by variable, numbers or codes. legacy, chances, incumbent: of all actions.
 
     by: 'agent' or 'legacy'. overruled: the plant did something else, since the gate did not answer in time. drawn: with these
-    chances, as far as the gate knows. incumbent: None at a level where the control system does not send it.
+    chances, as far as the gate knows. incumbent: None at a level where the control system does not send it. replaced: by an
+    interlock or a person. used: the action they used, None if it is not one of the level.
     """
 
     id: str
@@ -33,6 +34,8 @@ class LiveDecision:
     overruled: bool = False
     drawn: bool = True
     incumbent: tuple[float, ...] | None = None
+    replaced: bool = False
+    used: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class LiveEpisode:
     """An episode. number: in the order of first decisions, None before. arm: who acts. last: time of the latest request about it.
 
     policies: challenges by level, of those in control when it started. results: by decision; that of the whole episode under an
-    empty id. cut: not all of its decisions are known.
+    empty id. cut: not all of its decisions are known. owner: the caller that opened it, None if any controller may write to it.
     """
 
     id: str
@@ -69,15 +72,27 @@ class LiveEpisode:
     closed: bool = False
     last: str = ""
     cut: bool = False
+    owner: str | None = None
 
     def cut_off(self) -> None:
         """Take note that not all of its decisions are known: it is no evidence."""
         self.cut, self.arm = True, MIXED
 
+    def replace_action(self, decision: str, used: int | None) -> None:
+        """Take note that the action of a decision was replaced: the episode counts at its worst."""
+        self.decisions[decision] = replace(self.decisions[decision], replaced=True, used=used)
+        if self.arm == AGENT:
+            self.arm = OVERRULED
+
+    @property
+    def replaced(self) -> bool:
+        """Whether an interlock or a person replaced an action in it."""
+        return any(item.replaced for item in self.decisions.values())
+
     @property
     def gap(self) -> bool:
         """Whether what was done in it is not known, or was not drawn with the probabilities that are logged."""
-        return self.cut or not all(item.drawn for item in self.decisions.values())
+        return self.cut or not all(item.drawn and not item.replaced for item in self.decisions.values())
 
     def who(self) -> str:
         """Return who acted: 'agent' if a policy had a level, 'legacy' if none had, 'mixed' if it cannot be said."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -39,6 +40,7 @@ OPENED, WRITER, EPISODE, DECISION, OVERRULED, RESULTS, LATE, CLOSED, EVENT = (
 )
 
 KEYED = "keyed"  # under which key an episode was opened; it changes nothing
+REPLACED = "replaced"  # an interlock or a person replaced the action of a decision
 SNAPSHOT = "snapshot"  # what the writer knew at an earlier record was stored
 CUT = "cut"  # an episode that was closed took decisions that are not known here
 DECISIONS = TypeAdapter(LiveDecision)  # reads them from the bodies of records
@@ -74,11 +76,12 @@ class ChallengerSeal:
 class LiveState:
     """The state. gate: None before the gate was opened. trees: episodes that are not counted yet, by id.
 
-    numbers: their ids by number. started: how many episodes have a number. changed: flips of each level since the legacy had it
-    last. sealed: seals of stored challengers, by challenge. silent: episodes counted since the last reward, or since the gate was
-    resumed. writer: the last one. snapshot: the record that the newest snapshot is of. blocks: where the stored blocks of
-    counted episodes end. uncovered: the counted episodes after them, None if they are not kept. on_counted, on_event: called with
-    every episode that is counted, and with every event. on_change: called before an episode changes or goes.
+    numbers: their ids by number. going: those that are not settled, in the order of their latest requests. started: how many
+    episodes have a number. changed: flips of each level since the legacy had it last. sealed: seals of stored challengers, by
+    challenge. silent: episodes counted since the last reward, or since the gate was resumed. writer: the last one. snapshot: the
+    record that the newest snapshot is of. blocks: where the stored blocks of counted episodes end. uncovered: counted episodes
+    after them, None if they are not kept. on_counted, on_event: called with every episode that is counted, and with every event.
+    on_change: called before an episode changes or goes.
     """
 
     problem: Problem
@@ -86,6 +89,7 @@ class LiveState:
     gate: GateState | None = None
     trees: dict[str, LiveEpisode] = field(default_factory=dict)
     numbers: dict[int, str] = field(default_factory=dict)
+    going: OrderedDict[str, LiveEpisode] = field(default_factory=OrderedDict)
     started: int = 0
     changed: dict[str, int] = field(default_factory=dict)
     sealed: dict[str, ChallengerSeal] = field(default_factory=dict)
@@ -116,14 +120,20 @@ class LiveState:
         elif kind == WRITER:
             self.writer = str(body["writer"])
         elif kind == EPISODE:
-            self.trees[body["id"]] = LiveEpisode(body["id"], record.at, body.get("time"), last=record.at)
+            tree = self.trees[body["id"]] = LiveEpisode(body["id"], record.at, body.get("time"), owner=record.caller)
+            self._heard(tree, record.at)
         elif kind in (DECISION, OVERRULED):
             self._decision(body, record.at)
         elif kind == RESULTS:
             for item in body["items"]:
                 tree = self._changing(item["episode"])
-                result = DecisionResult(item["reward"], item["outcome"], item["guards"])
-                tree.results[item["decision"]], tree.last = result, record.at
+                tree.results[item["decision"]] = DecisionResult(item["reward"], item["outcome"], item["guards"])
+                self._heard(tree, record.at)
+        elif kind == REPLACED:
+            tree = self._changing(body["episode"])
+            if body["replaced"]:
+                tree.replace_action(body["decision"], body["index"])
+            self._heard(tree, record.at)
         elif kind == CLOSED:
             self._closed(body, record.at)
         elif kind == CUT:
@@ -144,9 +154,24 @@ class LiveState:
             self.on_change(tree)
         return tree
 
+    def take_up(self, trees: Sequence[LiveEpisode]) -> None:
+        """Know the episodes of a snapshot, in their order."""
+        self.trees = {tree.id: tree for tree in trees}
+        self.numbers = {tree.number: tree.id for tree in trees if tree.number is not None}
+        going = sorted((tree for tree in trees if not tree.settled(self.problem)), key=lambda tree: tree.last)
+        self.going = OrderedDict((tree.id, tree) for tree in going)
+
+    def _heard(self, tree: LiveEpisode, at: str) -> None:
+        """Take note of a request about an episode. `going` is kept up here, so that no reader has to walk all episodes."""
+        tree.last = at
+        if tree.settled(self.problem):
+            self.going.pop(tree.id, None)
+        else:
+            self.going[tree.id] = tree
+            self.going.move_to_end(tree.id)
+
     def _decision(self, body: Mapping[str, Any], at: str) -> None:
         tree = self._changing(body["episode"])
-        tree.last = at
         if tree.number is None:
             tree.number, tree.arm, tree.policies = int(body["number"]), body["arm"], body["policies"]
             self.numbers[tree.number] = tree.id
@@ -154,16 +179,19 @@ class LiveState:
         tree.decisions[body["id"]] = DECISIONS.validate_python(body)
         if body.get("mixed"):
             tree.arm = MIXED
+        self._heard(tree, at)
 
     def _closed(self, body: Mapping[str, Any], at: str) -> None:
         tree = self._changing(body["episode"])
-        tree.closed, tree.last = True, at
+        tree.closed = True
         if body.get("incomplete"):
             tree.cut_off()
         for name in body["missing"]:
             tree.results.setdefault(name, DecisionResult(None))
-        if tree.number is None:
-            del self.trees[tree.id]  # nothing was decided in it
+        self._heard(tree, at)
+        if tree.number is None:  # nothing was decided in it
+            del self.trees[tree.id]
+            self.going.pop(tree.id, None)
 
     def starting(self) -> tuple[int, str, dict[str, str]]:
         """Return number, arm and policies in control of an episode that takes its first decision now."""
@@ -185,7 +213,12 @@ class LiveState:
 
     def waiting(self) -> int:
         """Return how many episodes are settled and not counted yet."""
-        return sum(tree.settled(self.problem) for tree in self.trees.values())
+        return len(self.trees) - len(self.going)
+
+    def quiet(self, limit: str) -> LiveEpisode | None:
+        """Return an episode that is not settled and that no request was about since `limit`; None if there is no such episode."""
+        tree = next(iter(self.going.values()), None)
+        return tree if tree is not None and tree.last < limit else None
 
     def holding(self) -> CountingDelay | None:
         """Return what counting waits for; None if the next episode can be counted, or none has started."""
@@ -219,6 +252,7 @@ class LiveState:
             self.silent = 0 if event.reward is not None else self.silent + 1
             tree = self._changing(self.numbers.pop(event.episode))
             del self.trees[tree.id]
+            self.going.pop(tree.id, None)
             if self.uncovered is not None:
                 self.uncovered.add(tree)
             if self.on_counted is not None:

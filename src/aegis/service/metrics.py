@@ -25,6 +25,7 @@ GAUGES: dict[str, tuple[str, Callable[[LiveState, GateState], float]]] = {
     ),
     "paused": ("1 if the gate is paused.", lambda _, gate: gate.paused is not None),
     "alarms": ("Alarms of the monitor so far.", lambda _, gate: gate.alarms),
+    "late_decisions": ("Episodes of which a decision came after they were counted.", lambda _, gate: gate.late),
     "risk_spent": ("Risk that all challenges so far have been given.", lambda _, gate: gate.spent),
 }
 

@@ -120,6 +120,7 @@ class GuardMiddleware:
         self.metrics.seconds.labels(route).observe(seconds)
         if log.isEnabledFor(logging.INFO):
             fields = {"method": method, "route": route, "status": status, "seconds": round(seconds, 5)}
+            fields["caller"] = scope.get("state", {}).get("caller")
             log.info("request", extra={"fields": fields})
 
 

@@ -69,6 +69,14 @@ class Overrule(Body):
     explored: bool = Field(False, description="Whether it was drawn with the probabilities that the legacy says.")
 
 
+class Replace(Body):
+    """Says that an interlock or a person replaced the action of a decision. The episode counts at its worst for challengers."""
+
+    decision: Name
+    used: Value = Field(description="What was done instead; it need not be an action of the level.")
+    why: Annotated[str, Field(max_length=1000)] | None = Field(None, description="A reason, which is kept.")
+
+
 class Report(Body):
     """The result of a decision."""
 
@@ -124,6 +132,15 @@ class Answer(BaseModel):
     propensity: float = Field(gt=0, le=1, description="The exact probability with which this action was chosen.")
     by: str = Field(description="'agent' or 'legacy'.")
     version: str = Field(description="'legacy', or the challenge whose policy chose it.")
+    at: str
+
+
+class Replaced(BaseModel):
+    """An action was replaced."""
+
+    episode: str
+    decision: str
+    replaced: bool = Field(description="False if it was the same action.")
     at: str
 
 

@@ -32,6 +32,7 @@ from aegis.service.store.blocks import (
 )
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal
+from aegis.service.store.journal_keys import JournalKeys
 from aegis.service.store.snapshots import (
     FORMAT,
     SnapshotText,
@@ -163,13 +164,13 @@ class SnapshotWriter:
 # ---- checking ----------------------------------------------------------------------------------------------------------------
 
 
-def check_snapshots(database: Database, gate: str) -> tuple[int, int]:
+def check_snapshots(database: Database, gate: str, keys: JournalKeys | None = None) -> tuple[int, int]:
     """Replay a journal and compare what it adds up to with every snapshot ever made, and with the stored blocks.
 
-    Returns how many snapshots were compared, and how many could not be: those of another release or format. Raises StoreDamaged
-    if one does not hold what the journal adds up to.
+    Returns how many snapshots were compared, and how many could not be: those of another release or format. keys: of the journal.
+    Raises StoreDamaged if one does not hold what the journal adds up to.
     """
-    journal = Journal(database, gate)
+    journal = Journal(database, gate, keys=keys)
     made = {int(record.body["at"]): record.body for record in journal.every(SNAPSHOT)}
     comparable = {at: body for at, body in made.items() if (body["format"], body["aegis"]) == (FORMAT, __version__)}
     live = _unstarted(journal)
@@ -196,7 +197,7 @@ def _unstarted(journal: Journal) -> LiveGate:
     if not isinstance(event, GateOpened):
         raise StoreDamaged(f"gate '{journal.gate}': its journal does not begin with 'opened'; restore a backup")
     problem = parse_problem(write_yaml(body["problem"]), journal.gate)
-    return LiveGate(journal.database, journal.gate, problem, event.settings, int(body["seed"]))
+    return LiveGate(journal.database, journal.gate, problem, event.settings, int(body["seed"]), journal.keys)
 
 
 def _digest(live: LiveGate, followed: GateStatus | None, blocks: BlockMark) -> str:

@@ -54,6 +54,7 @@ class ControlChanges:
 
     history: list[dict[str, Any]] = field(default_factory=list)
     alarm: dict[str, Any] | None = None
+    _paused: bool = False
     _control: dict[str, dict[str, Any]] = field(default_factory=dict)  # by level, since when it is controlled so, and why
     _operator: OperatorAction | None = None
 
@@ -66,8 +67,10 @@ class ControlChanges:
         self._operator = None
         if isinstance(event, Alarm):
             self.alarm = dict(shown)
-        if isinstance(event, Reverted | Restarted):
+        if isinstance(event, Reverted) or (isinstance(event, Restarted) and self._paused):
             self.alarm = None
+        if isinstance(event, Paused | Restarted):
+            self._paused = isinstance(event, Paused)
         if isinstance(event, Flipped | Reverted | Restarted):
             change = {**shown, **reason}
             self.history = [*self.history[-MOST_CHANGES + 1 :], change]
@@ -79,13 +82,15 @@ class ControlChanges:
 
     def kept(self) -> dict[str, Any]:
         """Return what was followed as plain data that do not change later."""
+        own = {item.name: getattr(self, item.name) for item in fields(self)}
         operator = None if self._operator is None else event_to_plain(self._operator)
-        return {"history": self.history, "alarm": self.alarm, "control": dict(self._control), "operator": operator}
+        return {**own, "_control": dict(self._control), "_operator": operator}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Go on from what `kept` returned."""
-        self.history, self.alarm, self._control = kept["history"], kept["alarm"], kept["control"]
-        operator = None if kept["operator"] is None else event_from_plain(kept["operator"])
+        for item in fields(self):
+            setattr(self, item.name, kept[item.name])
+        operator = None if kept["_operator"] is None else event_from_plain(kept["_operator"])
         self._operator = operator if isinstance(operator, OperatorAction) else None
 
     def held(self, level: str) -> dict[str, Any] | None:
@@ -294,10 +299,11 @@ class GateStatus:
                 "holding": None if holding is None else asdict(holding),
                 "overruled": self.overruled,
                 "aborted": self.aborted,
+                "late": state.late,
             },
             "audit": {
                 "refused": [_finding(item) for item in state.refusals],
-                "doubted": [item.level for item in state.deployed if item.doubted],
+                "doubted": [item.level for item in state.deployed if item.in_doubt],
                 "put_off": None if state.put_off is None else _finding(state.put_off),
                 "noted": [_finding(item) for item in state.notes],
                 "moved": legacy_change_warnings(state, stated_levels(self.live.problem)),

@@ -22,6 +22,7 @@ from aegis.errors import AegisError
 from aegis.handover import (
     AGENT,
     NO_RESPONSE,
+    OVERRULED,
     AuditResponse,
     Challenger,
     GateState,
@@ -56,6 +57,7 @@ from aegis.service.store.blocks import (
 )
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal
+from aegis.service.store.journal_keys import load_journal_keys
 from aegis.service.store.snapshots import newest_mark, restore_newest
 
 WINDOW = 200_000  # innermost decisions that are learned from, the latest; evidence comes from later episodes alone
@@ -106,7 +108,7 @@ class Trainer:
         return [arm for block in self.blocks for arm in block.arms] + list(latest)
 
     def counted(self, tree: LiveEpisode, unit: UnitCounted) -> None:
-        """Take up an episode that was counted. One that is not whole cannot be learned from, but keeps its place."""
+        """Take up an episode that was counted. One that is not whole or was overruled only keeps its place."""
         if self.last >= unit.episode:
             return  # known already
         self.last = unit.episode
@@ -185,16 +187,27 @@ class Trainer:
         return self._read(self._marks(number - 1)[0])
 
     def judge(self, trees: Sequence[LiveEpisode], state: GateState, pieces: Mapping[str, bytes]) -> list[EpisodeJudgement]:
-        """Return what whole episodes contribute, in their order, to the challenges of `state` that count the last of them.
+        """Return what episodes contribute, in their order, to the challenges of `state` that count the last of them.
 
-        pieces: stored challengers that are not known here (`unknown`), by challenge.
+        They are whole, or overruled: those contribute the least, whatever they have earned. pieces: stored challengers that
+        are not known here (`unknown`), by challenge.
         """
+        last = max(tree.number or 0 for tree in trees)
+        challengers = {item.name: self._challenger(item.name, state, pieces) for item in state.counting(last)}
+        self._challengers = {name: item for name, item in self._challengers.items() if name in challengers}
+        plain = [tree for tree in trees if tree.arm != OVERRULED]
+        contributed = iter(self._contributions(plain, challengers))
+        worst = {name: item.worst_evidence() for name, item in challengers.items()}
+        return [EpisodeJudgement(self._reward(tree), worst) if tree.arm == OVERRULED else next(contributed) for tree in trees]
+
+    def _contributions(self, trees: Sequence[LiveEpisode], challengers: Mapping[str, Challenger]) -> list[EpisodeJudgement]:
+        """Return what whole episodes contribute by how they went."""
+        if not trees:
+            return []
         batch = episodes_to_batch(self.problem, trees, self.columns)
         rewards = scaled_episode_rewards(self.problem, batch)
-        last = max(tree.number or 0 for tree in trees)
         known: dict[tuple[str, bool], Batch] = {}
-        evidence = {item.name: self._challenger(item.name, state, pieces).evidence(batch, known) for item in state.counting(last)}
-        self._challengers = {name: item for name, item in self._challengers.items() if name in evidence}
+        evidence = {name: item.evidence(batch, known) for name, item in challengers.items()}
         return [
             EpisodeJudgement(
                 None if math.isnan(rewards[place]) else float(rewards[place]),
@@ -202,6 +215,13 @@ class Trainer:
             )
             for place in range(len(trees))
         ]
+
+    def _reward(self, tree: LiveEpisode) -> float | None:
+        """Return what an overruled episode has earned; None if that is not known."""
+        if not tree.whole(self.problem):
+            return None
+        reward = float(scaled_episode_rewards(self.problem, episodes_to_batch(self.problem, [tree], self.columns))[0])
+        return None if math.isnan(reward) else reward
 
     def unknown(self, state: GateState) -> list[str]:
         """Return the challenges of a state whose challengers have to be sent along."""
@@ -243,13 +263,14 @@ class TrainerGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TrainerSetup:
-    """What a trainer needs to resume its work: where the journal is, and which host proposes challengers."""
+    """What a trainer needs to resume its work: where the journal and its key are, and which host proposes challengers."""
 
     store: str
     gate: str
     problem: Problem
     host: Host
     seed: int
+    journal_key: str | None = None
 
 
 @dataclass(slots=True)
@@ -368,4 +389,5 @@ def resume_trainer(order: TrainerSetup) -> tuple[Trainer, GateState | None]:
 
 def _empty_trainer(order: TrainerSetup, database: Database) -> tuple[Trainer, LiveState, Journal]:
     trainer = Trainer(order.problem, order.host, order.seed, database, order.gate)
-    return trainer, LiveState(order.problem, on_counted=trainer.counted), Journal(database, order.gate)
+    keys = None if order.journal_key is None else load_journal_keys(order.journal_key)
+    return trainer, LiveState(order.problem, on_counted=trainer.counted), Journal(database, order.gate, keys=keys)

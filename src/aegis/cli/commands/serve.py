@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from aegis.cli import options
-from aegis.cli.commands.store import store_option
+from aegis.cli.commands.store import key_option, store_option
 from aegis.cli.output import console
 from aegis.errors import SettingError
 
@@ -49,6 +49,13 @@ from aegis.errors import SettingError
 )
 @click.option("--tls-cert", type=click.Path(exists=True), metavar="FILE", help="Certificate chain, to serve over TLS.")
 @click.option("--tls-key", type=click.Path(exists=True), metavar="FILE", help="Its key.")
+@key_option("Signs the journal; made by 'aegis store key'.")
+@click.option(
+    "--tls-client-ca",
+    type=click.Path(exists=True),
+    metavar="FILE",
+    help="Refuse callers without a certificate that these authorities signed.",
+)
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning"]),

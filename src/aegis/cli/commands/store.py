@@ -1,4 +1,4 @@
-"""`aegis store`: the store of a live gate: upgrade, verify, export, back up, restore."""
+"""`aegis store`: the store of a live gate: upgrade, sign, verify, export, back up, restore."""
 
 from __future__ import annotations
 
@@ -11,9 +11,27 @@ from aegis.cli import options
 from aegis.cli.output import print_result
 from aegis.errors import InputError, SettingError, check_choice
 
+KEY_VARIABLE = "AEGIS_JOURNAL_KEY_FILE"
 store_option = click.option(
     "--store", default="gate.sqlite", show_default=True, metavar="STORE", help="A file, or postgresql://USER@HOST/NAME."
 )
+
+unsigned_option = options.repeated_option(
+    "--unsigned", "GATE", "A gate that has no key, where --journal-key expects one of every gate; repeatable."
+)
+
+
+def key_option(text: str, **more: Any) -> options.Decorator:
+    """Return the option that names the file of a journal key."""
+    kind = options.NamedPath(dir_okay=False)
+    return click.option("--journal-key", type=kind, envvar=KEY_VARIABLE, show_envvar=True, metavar="FILE", help=text, **more)
+
+
+def load_keys(journal_key: str | None) -> Any:
+    """Return the keys in a file; None without one."""
+    from aegis.service import load_journal_keys
+
+    return None if journal_key is None else load_journal_keys(journal_key)
 
 
 def open_store(store: str, check: bool = True) -> Any:
@@ -53,41 +71,117 @@ def upgrade_store(store: str, as_json: bool) -> None:
     print_result(as_json, plain, f"{database.shown}: schema {before or 'none'} -> {database.newest()}")
 
 
-@command.command("verify")
-@store_option
+@command.command("key")
+@options.path_option("--out", "FILE", "Gets the key; it must not be there yet.", required=True)
+@options.path_option("--replaces", "FILE", "The key that the new one replaces; it is copied, to check what it has signed.")
 @options.as_json
-def verify_store(store: str, as_json: bool) -> None:
-    """Check that nothing was altered or removed: every record has the hash of the one before it, every challenger is the one that
-    was frozen, and every snapshot holds what the records before it add up to.
+def make_key(out: Path, replaces: Path | None, as_json: bool) -> None:
+    """Make a key that signs journals. Keep a copy of it where the store is not."""
+    options.require_extra("service", "the live gate")
+    from aegis.service import make_journal_key
+
+    keys = make_journal_key(out, replaces)
+    print_result(as_json, {"key": keys.current, "file": str(out)}, f"the journal key {keys.current} is in {out}")
+
+
+@command.command("rekey")
+@store_option
+@click.option("--name", metavar="NAME", help="Which gate.  [default: the only one]")
+@key_option("Signs from now on; holds the key before it too, if there was one.", required=True)
+@options.as_json
+def rekey_store(store: str, name: str | None, journal_key: str, as_json: bool) -> None:
+    """Let a key sign a journal that had none, or had another one. Stop the gate first.
+
+    \b
+    Example, to replace a key:
+      aegis store key --out new.key --replaces old.key
+      aegis store rekey --store gate.sqlite --journal-key new.key
     """
     database = open_store(store)
-    from aegis.service import check_gate, check_snapshots, list_gates
+    from aegis.service import rekey_gate
 
-    rows = []
-    for gate in list_gates(database):
-        records, challengers = check_gate(database, gate)
-        compared, other = check_snapshots(database, gate)
-        rows.append(
-            {"gate": gate, "records": records, "challengers": challengers, "snapshots": compared, "other_snapshots": other}
+    head = rekey_gate(database, choose_gate(database, name), load_keys(journal_key))
+    print_result(as_json, {**head.plain(), "key": head.signer}, f"gate '{head.gate}' is signed by the journal key {head.signer}")
+
+
+@command.command("head")
+@store_option
+@click.option("--name", metavar="NAME", help="Which gate.  [default: all]")
+@options.as_json
+def show_heads(store: str, name: str | None, as_json: bool) -> None:
+    """Print the newest record of each gate, as `GATE SEQ HASH`: kept elsewhere, it shows later whether records were cut off."""
+    database = open_store(store)
+    from aegis.service import list_heads
+
+    chosen = None if name is None else choose_gate(database, name)
+    heads = [head for head in list_heads(database) if chosen in (None, head.gate)]
+    plain = [{**head.plain(), "keyed": head.signer is not None} for head in heads]
+    print_result(as_json, {"heads": plain}, *(head.text for head in heads))
+
+
+@command.command("verify")
+@store_option
+@key_option("Checks signatures: every gate must be signed by it to its end.")
+@unsigned_option
+@options.repeated_option("--head", "HEAD", "`GATE SEQ HASH` that was kept elsewhere, or a file with such lines; repeatable.")
+@options.as_json
+def verify_store(store: str, journal_key: str | None, unsigned: tuple[str, ...], head: tuple[str, ...], as_json: bool) -> None:
+    """Check that nothing was altered or removed, and say what was checked and what was not.
+
+    \b
+    Examples:
+      aegis store verify --store gate.sqlite
+      aegis store verify --store gate.sqlite --journal-key journal.key --head heads.txt
+    """
+    database = open_store(store)
+    from aegis.service import check_snapshots, check_store
+
+    checks, keys = check_store(database, load_keys(journal_key), read_heads(head), unsigned), load_keys(journal_key)
+    plain: list[dict[str, Any]] = []
+    for item in checks:
+        compared, other = check_snapshots(database, item.gate, None if item.gate in unsigned else keys)
+        more = [f"{other} snapshots of another release or format"] if other else []
+        plain.append(
+            {
+                **{"gate": item.gate, "records": item.records, "challengers": item.challengers, "snapshots": compared},
+                **{"head": item.head.plain(), "key": item.head.signer, "signed_from": item.signed_from},
+                "checked": [*item.checked, f"each of {compared} snapshots holds what the records before it add up to"],
+                "not_checked": [*item.unchecked, *more],
+            }
         )
-    print_result(as_json, {"gates": rows}, *map(_verified, rows), *([] if rows else ["the store holds no gate yet"]))
+    lines = [
+        line
+        for row in plain
+        for line in (
+            f"gate '{row['gate']}': {row['records']} records, {row['challengers']} challengers",
+            *(f"  checked: {text}" for text in row["checked"]),
+            *(f"  not checked: {text}" for text in row["not_checked"]),
+        )
+    ]
+    print_result(as_json, {"gates": plain}, *(lines or ["the store holds no gate yet"]))
 
 
-def _verified(row: dict[str, Any]) -> str:
-    """Return what was checked of a gate in words."""
-    other = f" ({row['other_snapshots']} of another release not compared)" if row["other_snapshots"] else ""
-    return (
-        f"gate '{row['gate']}': {row['records']} records, the chain is whole; {row['challengers']} challengers, as frozen; "
-        f"{row['snapshots']} snapshots, as the journal adds up{other}"
-    )
+def read_heads(words: tuple[str, ...]) -> list[Any]:
+    """Return the heads in words, each of which is a head or a file with heads; InputError if one is neither."""
+    from aegis.service import parse_heads
+
+    heads = []
+    for word in words:
+        try:
+            text = Path(word).read_text(encoding="utf-8") if Path(word).is_file() else word
+            heads += parse_heads(text)
+        except (OSError, ValueError, InputError) as error:
+            raise InputError(f"--head {word}: {error}") from error
+    return heads
 
 
 @command.command("export")
 @store_option
 @click.option("--name", metavar="NAME", help="Which gate.  [default: the only one]")
 @options.path_option("--out", "FOLDER", "Gets the log and the challenges.", required=True)
+@key_option("Checks signatures of the journal.")
 @options.as_json
-def export_store(store: str, name: str | None, out: Path, as_json: bool) -> None:
+def export_store(store: str, name: str | None, out: Path, journal_key: str | None, as_json: bool) -> None:
     """Write what a gate has counted as a log, with its problem file and the challenges that it put in control.
 
     \b
@@ -97,7 +191,7 @@ def export_store(store: str, name: str | None, out: Path, as_json: bool) -> None
     database = open_store(store)
     from aegis.service import export_gate
 
-    export = export_gate(database, choose_gate(database, name), out)
+    export = export_gate(database, choose_gate(database, name), out, load_keys(journal_key))
     again = f"aegis certify {out}/log.parquet --problem {out}/problem.yaml --policy {out}"
     certificates = [f"  level '{item['level']}': {again}/{item['folder']}" for item in export["certificates"]]
     print_result(as_json, export, f"{export['episodes']} episodes in {out}", *certificates)
@@ -121,23 +215,31 @@ def choose_gate(database: Any, name: str | None) -> str:
 @options.path_option("--out", "FILE", "Such as gate-backup.jsonl.gz.", required=True)
 @options.as_json
 def backup_store(store: str, out: Path, as_json: bool) -> None:
-    """Write everything in a store into one file; the gate may go on meanwhile."""
+    """Write everything in a store into one file; the gate may go on meanwhile. The head of each gate is printed, to be kept."""
     database = open_store(store)
     from aegis.service import write_backup
 
-    rows = write_backup(database, out)
-    print_result(as_json, {"rows": rows, "file": str(out)}, f"{rows} rows in {out}")
+    backup = write_backup(database, out)
+    plain = {"rows": backup.rows, "file": str(out), "heads": [head.plain() for head in backup.heads]}
+    print_result(as_json, plain, f"{backup.rows} rows in {out}", *(head.text for head in backup.heads))
 
 
 @command.command("restore")
 @store_option
 @click.argument("file", type=options.NamedPath(path_type=Path, exists=True))
+@key_option("Checks signatures: every gate must be signed by it to its end.")
+@unsigned_option
 @options.as_json
-def restore_store(store: str, file: Path, as_json: bool) -> None:
+def restore_store(store: str, file: Path, journal_key: str | None, unsigned: tuple[str, ...], as_json: bool) -> None:
     """Fill a new store from a backup; also the way from SQLite to PostgreSQL and back."""
     database = open_store(store, check=False)
     from aegis.service import restore_backup
 
-    rows = restore_backup(database, file)
-    text = f"{rows} rows restored into {database.shown}; every chain is whole, every challenger as frozen"
-    print_result(as_json, {"rows": rows, "store": database.shown}, text)
+    backup = restore_backup(database, file, load_keys(journal_key), unsigned)
+    plain = {"rows": backup.rows, "store": database.shown, "heads": [head.plain() for head in backup.heads]}
+    text = f"{backup.rows} rows restored into {database.shown}; every chain is whole, every challenger as frozen"
+    gates = [
+        f"gate '{head.gate}': {head.seq} records, {'no key' if head.signer is None else f'signed by the key {head.signer}'}"
+        for head in backup.heads
+    ]
+    print_result(as_json, plain, text, *gates)

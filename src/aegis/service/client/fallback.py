@@ -17,22 +17,32 @@ KEYS = ("distribution", "action", "epsilon", "taken", "incumbent")
 class ProblemFacts:
     """What a client knows of the problem. actions: by level, in the order of the problem file.
 
-    uniform: the problem file says that the legacy draws uniformly everywhere, so that it need not be sent.
+    uniform: the problem file says that the legacy draws uniformly everywhere, so that it need not be sent. rewarded: the level
+    whose decisions get rewards, empty if whole episodes do; None if that is not known.
     """
 
     actions: Mapping[str, Sequence[Any]]
     uniform: bool = False
+    rewarded: str | None = None
 
     @classmethod
     def of(cls, problem: Problem) -> ProblemFacts:
         """Return the facts of a problem."""
         uniform = all(level.propensity is not None and level.propensity.policy == "uniform" for level in problem.levels)
-        return cls({level.name: list(level.actions.values) for level in problem.levels}, uniform)
+        rewarded = _rewarded_level([level.name for level in problem.levels], problem.reward.per)
+        return cls({level.name: list(level.actions.values) for level in problem.levels}, uniform, rewarded)
 
     @classmethod
     def from_answer(cls, answer: Mapping[str, Any]) -> ProblemFacts:
         """Return the facts from a gate's answer to `/v1/problem`."""
-        return cls({item["level"]: list(item["actions"]) for item in answer["levels"]}, answer["legacy"] == "uniform")
+        rewarded = _rewarded_level([item["level"] for item in answer["levels"]], answer["reward"]["per"])
+        actions = {item["level"]: list(item["actions"]) for item in answer["levels"]}
+        return cls(actions, answer["legacy"] == "uniform", rewarded)
+
+
+def _rewarded_level(levels: Sequence[str], per: str) -> str:
+    """Return the level whose decisions get rewards; empty if whole episodes do."""
+    return "" if per == "episode" else levels[-1] if per == "decision" else per
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from aegis.errors import OutputError
+from aegis.service.client.counters import UNABLE, UNAUTHORISED
 from aegis.service.client.fallback import ProblemFacts
 from aegis.service.client.transport import GateAway, GateConnection, GateRefusal
 
@@ -28,12 +29,15 @@ SPOOL_TABLES = (
     "refused TEXT)",
     "CREATE INDEX IF NOT EXISTS parcels_of ON parcels (episode)",
     "CREATE TABLE IF NOT EXISTS opened (episode TEXT PRIMARY KEY, times INTEGER)",
-    "CREATE TABLE IF NOT EXISTS choices (number INTEGER PRIMARY KEY AUTOINCREMENT, episode TEXT, id TEXT, choice TEXT)",
+    "CREATE TABLE IF NOT EXISTS choices (number INTEGER PRIMARY KEY AUTOINCREMENT, episode TEXT, id TEXT, choice TEXT, "
+    "reported INTEGER DEFAULT 0)",
     "CREATE INDEX IF NOT EXISTS choices_of ON choices (episode, id)",
     "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)",
 )
 
 LOCK_SECONDS = 5.0  # that a write waits for another process; a decision does not wait for the write
+MARK = "UPDATE choices SET reported = 1 WHERE episode = ? AND id = ?"
+MARK_ALL = "UPDATE choices SET reported = 1 WHERE episode = ?"
 PUT = "INSERT INTO parcels (path, key, body, episode) VALUES (?, ?, ?, ?)"
 log = logging.getLogger("aegis.client")
 
@@ -57,6 +61,16 @@ class Refusal:
     episode: str
     body: dict[str, Any]
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptChoice:
+    """A decision that was asked for. choice: None if its answer was never seen. reported: its result was handed in."""
+
+    episode: str
+    id: str
+    choice: dict[str, Any] | None
+    reported: bool
 
 
 NewParcel = tuple[str, str, Mapping[str, Any], str]  # path, key, body, episode
@@ -139,6 +153,9 @@ class Spool:
         try:
             with self._writing() as connection:
                 connection.executemany(PUT, self._unsaved)
+                for path, key, body, episode in self._unsaved:
+                    if path == RESULTS and not key.endswith(STANDS_IN):
+                        _mark_reported(connection, episode, json.loads(body).get("items", ()))
             self._unsaved.clear()
         except sqlite3.Error as error:
             log.error("%d requests to the gate are in memory only, the spool cannot be written: %s", len(self._unsaved), error)
@@ -189,10 +206,10 @@ class Spool:
 
     # ---- episodes ----------------------------------------------------------------------------------------------------------
 
-    def resume(self, episode: str) -> tuple[int, dict[str, dict[str, Any] | None]]:
+    def resume(self, episode: str) -> tuple[int, list[KeptChoice]]:
         """Take note of an episode; return how often it was opened before, above 0 after a restart, and its choices so far."""
         times = self.open(episode)
-        return times, self.choices(episode) if times else {}
+        return times, self.choices(episode) if times else []
 
     def open(self, episode: str) -> int:
         """Take note of an episode, and return how often it was opened before."""
@@ -216,16 +233,28 @@ class Spool:
 
     def choose(self, episode: str, name: str, choice: Mapping[str, Any] | None) -> None:
         """Keep a choice for a restart; None before its answer. A power cut may lose it."""
-        with self._using(), self._writing(self._quick) as connection:
-            connection.execute("DELETE FROM choices WHERE episode = ? AND id = ?", (episode, name))
-            values = (episode, name, None if choice is None else json.dumps(choice))
-            connection.execute("INSERT INTO choices (episode, id, choice) VALUES (?, ?, ?)", values)
+        text = None if choice is None else json.dumps(choice)
+        with self._using():  # each statement is a transaction of its own
+            if text is not None:
+                changed = self._quick.execute("UPDATE choices SET choice = ? WHERE episode = ? AND id = ?", (text, episode, name))
+                if changed.rowcount:
+                    return
+            self._quick.execute("INSERT INTO choices (episode, id, choice) VALUES (?, ?, ?)", (episode, name, text))
 
-    def choices(self, episode: str) -> dict[str, dict[str, Any] | None]:
-        """Return the choices in an episode by their names; None for one without an answer."""
+    def begin(self, episode: str, name: str) -> bool:
+        """Keep that a decision is asked for; say whether something about its episode is still to be delivered."""
+        self.choose(episode, name, None)
+        return self.waits(episode)
+
+    def choices(self, episode: str | None = None) -> list[KeptChoice]:
+        """Return the choices in an episode, or in all that are open, in their order. What cannot be read has no choice."""
+        query = "SELECT episode, id, choice, reported FROM choices"
         with self._using():
-            rows = self._safe.execute("SELECT id, choice FROM choices WHERE episode = ? ORDER BY number", (episode,)).fetchall()
-        return {row[0]: None if row[1] is None else json.loads(row[1]) for row in rows}
+            if episode is None:
+                rows = self._safe.execute(f"{query} ORDER BY number").fetchall()
+            else:
+                rows = self._safe.execute(f"{query} WHERE episode = ? ORDER BY number", (episode,)).fetchall()
+        return [KeptChoice(row[0], row[1], _read_choice(row[2]), bool(row[3])) for row in rows]
 
     # ---- facts -------------------------------------------------------------------------------------------------------------
 
@@ -271,6 +300,8 @@ def _open_file(path: Path | None) -> tuple[sqlite3.Connection, sqlite3.Connectio
         safe, quick = _connection(path, "FULL"), _connection(path, "NORMAL")
     for words in SPOOL_TABLES:
         safe.execute(words)
+    if not any(row[1] == "reported" for row in safe.execute("PRAGMA table_info(choices)")):  # a spool of an earlier version
+        safe.execute("ALTER TABLE choices ADD COLUMN reported INTEGER DEFAULT 0")
     safe.execute("SELECT count(*) FROM parcels").fetchone()
     return safe, quick
 
@@ -280,6 +311,21 @@ def _connection(path: Path, synchronous: str) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute(f"PRAGMA synchronous={synchronous}")
     return connection
+
+
+def _mark_reported(connection: sqlite3.Connection, episode: str, items: Sequence[Mapping[str, Any]]) -> None:
+    """Take note that results of decisions were handed in; one without a decision is of the whole episode."""
+    for item in items:
+        decision = item.get("decision")
+        connection.execute(*((MARK_ALL, (episode,)) if decision is None else (MARK, (episode, str(decision)))))
+
+
+def _read_choice(text: str | None) -> dict[str, Any] | None:
+    try:
+        choice = None if text is None else json.loads(text)
+    except ValueError:
+        return None
+    return choice if isinstance(choice, dict) else None
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
@@ -317,6 +363,7 @@ class DeliveryThread:
     urgent: str = ""
     work: threading.Event = field(default_factory=threading.Event, init=False)
     answered: threading.Event = field(default_factory=threading.Event, init=False)  # a delivery has arrived since it was cleared
+    failure: GateAway | None = field(default=None, init=False)  # why the last delivery did not arrive, None if it did
     _going: bool = field(default=True, init=False)
     _thread: threading.Thread = field(init=False)
 
@@ -345,8 +392,10 @@ class DeliveryThread:
                     self._learn()
                     learned = True
                 self._deliver(parcel)
+                self.failure = None
                 self.answered.set()
-            except GateAway:
+            except GateAway as error:
+                self.failure = error
                 self._rest()
             except Exception:
                 if not self._going:
@@ -363,7 +412,8 @@ class DeliveryThread:
         try:
             facts = ProblemFacts.from_answer(self.line.ask("GET", "/v1/problem"))
         except (KeyError, TypeError, GateRefusal) as error:  # that says nothing about what is to be delivered
-            raise GateAway(f"what answers does not describe a gate: {error}") from error
+            reason = UNAUTHORISED if isinstance(error, GateRefusal) and error.status in (401, 403) else UNABLE
+            raise GateAway(f"what answers does not describe a gate: {error}", reason) from error
         if facts != self.facts:
             self.facts = facts
             try:
@@ -378,7 +428,7 @@ class DeliveryThread:
             self.line.ask("POST", parcel.path, parcel.body, parcel.key)
         except GateRefusal as error:
             if error.status in (401, 403):  # a token may be put right
-                raise GateAway(str(error)) from error
+                raise GateAway(f"{error.status}: {error}", UNAUTHORISED) from error
             self._refused(parcel, f"{error.status}: {error}")
             return
         self.spool.arrived(parcel, self._after(parcel))
@@ -392,7 +442,8 @@ class DeliveryThread:
             body["used"] = values[place] if place < len(values) else None
         if parcel.path.endswith("/close"):
             lost = any(
-                "/decisions" in item.path or item.path.endswith("/overruled") for item in self.spool.refused(parcel.episode)
+                "/decisions" in item.path or item.path.endswith(("/overruled", "/replaced"))
+                for item in self.spool.refused(parcel.episode)
             )
             body["incomplete"] = lost or bool(body.get("incomplete"))
         return replace(parcel, body=body)

@@ -39,7 +39,7 @@ export function banner(gate, counting) {
   if (gate.audit.doubted.length) {
     const code = gate.audit.refused.at(-1)?.code;
     const says = `Nothing is promised about ${listed(gate.audit.doubted)}: the audit refused what was certified from (${code}).`;
-    notices.push(notice("alarm", "In doubt", `${says} Give back what you do not trust.`));
+    notices.push(notice("alarm", "In doubt", code ? `${says} Give back what you do not trust.` : gate.promise));
   }
   if (gate.audit.put_off !== null && gate.paused === null) {
     const why = `${capital(gate.audit.put_off.why)} (${gate.audit.put_off.code}).`;

@@ -18,6 +18,7 @@ export const EVENTS = {
   "doubt passed": "Doubt passed",
   noted: "Noted",
   restarted: "Restarted",
+  late: "Late decision",
   reverted: "Given back",
   mode: "Mode",
   operator: "Operator",
@@ -129,6 +130,11 @@ export function event(item, { unit, goal }) {
       return `${capital(item.why)}. What to do: ${item.fix}.`;
     case "restarted":
       return `All open challenges were given up: ${item.why}. Episodes count again from ${whole(item.since)} on.`;
+    case "late":
+      return (
+        `${capital(item.why)}. ` +
+        (item.levels.length ? `Nothing is promised about ${listed(item.levels)} any more.` : "No level in control rests on it.")
+      );
     case "reverted":
       return `${level} was given back to the legacy, from episode ${whole(item.since)} on.`;
     case "mode":

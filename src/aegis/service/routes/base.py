@@ -31,7 +31,7 @@ def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     words = {
         400: "It cannot be read as JSON.",
         401: "No token, or one that is not known.",
-        403: "The role of the token does not allow it.",
+        403: "The role of the token does not allow it, or the episode belongs to another controller.",
         404: "There is no such episode or decision.",
         409: "It contradicts what was written before.",
         413: "The body is too large.",

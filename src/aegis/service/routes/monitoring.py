@@ -93,7 +93,16 @@ def events(
 ) -> list[dict[str, Any]]:
     """Return events of the gate after a record, oldest first, with everything that they carry."""
     records = service_of(request).live.journal.events(after, EVENT, limit)
-    return [{"seq": item.seq, "at": item.at, "hash": item.hash, **item.body["event"]} for item in records]
+    about = ("seq", "at", "hash", "caller")
+    return [{**{name: getattr(item, name) for name in about}, **item.body["event"]} for item in records]
+
+
+@router.get("/head", responses=answers(503))
+def head(request: Request, _: Reader) -> dict[str, Any]:
+    """Return the newest record that this process has written: kept elsewhere, it shows later whether records were cut off."""
+    with _status(request) as status:
+        chain = status.live.journal.chain
+        return {**chain.plain(), "keyed": chain.signer is not None}
 
 
 @router.get("/health", responses={503: {"description": "Not the writer, or the store cannot be written."}})

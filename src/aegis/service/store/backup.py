@@ -6,7 +6,8 @@ import base64
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 from aegis.errors import InputError, SettingError
 from aegis.files import atomic_write
 from aegis.service.integrity import StoreCheck
+from aegis.service.store.chain import ChainHead
 from aegis.service.store.database import (
     Database,
     blocks_table,
@@ -23,15 +25,23 @@ from aegis.service.store.database import (
     snapshots_table,
     tokens_table,
 )
-from aegis.service.store.journal import START, check_row
+from aegis.service.store.journal_keys import JournalKeys
 
 BACKUP_TABLES = {table.name: table for table in (journal_table, challengers_table, tokens_table, snapshots_table, blocks_table)}
 BACKUP_PAGE = 1000
 
 
-def write_backup(database: Database, path: str | Path) -> int:
-    """Write everything that is committed now into a file, and return how many rows that is. The gate may go on meanwhile."""
-    count = 0
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """How many rows a backup has, and the newest record of each gate in it."""
+
+    rows: int
+    heads: tuple[ChainHead, ...]
+
+
+def write_backup(database: Database, path: str | Path) -> Backup:
+    """Write everything that is committed now into a file, and return what that is, unchecked. The gate may go on meanwhile."""
+    count, heads = 0, dict[str, ChainHead]()
     with atomic_write(path) as aside, gzip.open(aside, "wt", encoding="utf-8") as file:
         file.write(json.dumps({"aegis store": database.version()}) + "\n")
         with database.reading(patient=True) as connection:
@@ -41,32 +51,42 @@ def write_backup(database: Database, path: str | Path) -> int:
             for name, table in BACKUP_TABLES.items():
                 order = list(table.primary_key.columns)
                 for row in rows.execute(table.select().order_by(*order)).yield_per(BACKUP_PAGE).mappings():
+                    if name == journal_table.name:
+                        heads[row["gate"]] = ChainHead(row["gate"], row["seq"], row["hash"])
                     plain = {key: _text(value) for key, value in row.items()}
                     file.write(json.dumps([name, plain]) + "\n")
                     count += 1
         file.write(json.dumps({"rows": count}) + "\n")
-    return count
+    return Backup(count, tuple(heads.values()))
 
 
-def restore_backup(database: Database, path: str | Path) -> int:
-    """Fill an empty store from a backup, and return how many rows that is: all of it, if its chains are whole and its challengers
-    are those that were frozen, or nothing.
+def restore_backup(
+    database: Database, path: str | Path, keys: JournalKeys | None = None, unsigned: Collection[str] = ()
+) -> Backup:
+    """Fill an empty store from a backup, and return what that is: all of it, if its chains are whole and its challengers are
+    those that were frozen, or nothing.
 
-    Raises InputError if the file is not a backup, StoreDamaged if something in it was altered or is missing.
+    Parameters
+    ----------
+    keys : of the journals; with them every gate must be signed to its end by the current one.
+    unsigned : gates for which that is not asked, since they have no key.
+
+    Raises
+    ------
+    InputError : the file is not a backup. StoreDamaged : something in it was altered or is missing. SettingError : the store is
+    not empty, or a journal is signed by a key that is not among `keys`.
     """
     database.upgrade()
     with database.reading() as connection:
         for table in BACKUP_TABLES.values():
             if connection.execute(sa.select(sa.func.count()).select_from(table)).scalar():
                 raise SettingError(f"the store {database.shown} is not empty: restore into a new one")
-    count = 0
-    heads: dict[str, tuple[int, str]] = {}
+    count, heads = 0, dict[str, ChainHead]()
     checking: dict[str, StoreCheck] = {}
     with database.transaction(patient=True) as connection:
         for name, row in _rows(path, database.newest()):
             if name == journal_table.name:
-                last, head = heads.get(row["gate"], (0, START))
-                heads[row["gate"]] = last + 1, check_row(row, last + 1, head)
+                heads[row["gate"]] = heads.get(row["gate"], ChainHead(row["gate"])).check(row, keys)
                 checking.setdefault(row["gate"], StoreCheck(row["gate"])).record(row["kind"], json.loads(row["body"]))
             elif name == challengers_table.name and row["gate"] in checking:
                 checking[row["gate"]].piece(row["name"], row["content"])
@@ -77,7 +97,9 @@ def restore_backup(database: Database, path: str | Path) -> int:
             count += 1
         for gate in checking.values():
             gate.done()
-    return count
+        for head in heads.values():
+            head.check_end(None if head.gate in unsigned and head.signing is None else keys)
+    return Backup(count, tuple(heads.values()))
 
 
 def _rows(path: str | Path, version: str) -> Iterator[tuple[str, dict[str, Any]]]:

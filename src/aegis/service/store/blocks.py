@@ -25,7 +25,7 @@ from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
 from aegis.service.store.database import Database, blocks_table
 
 LARGEST = 512  # episodes of a block
-BROKEN = "broken"  # the arm of an episode that is not whole: it keeps its place and has no rows
+BROKEN = "broken"  # the arm of an episode that is not whole, or was overruled: it keeps its place and has no rows
 FIRST_LINK = "0" * 64  # the link before the first block
 _TABLE_ARRAYS = ("parent", "action", "mu_taken", "mu_full", "available", "value", "base", "incumbent")
 _BATCH_ARRAYS = ("episode", "reward", "observed", "outcome", "cluster", "time", "closed")
@@ -57,7 +57,7 @@ class EpisodeBlock:
     @classmethod
     def of(cls, problem: Problem, first: int, trees: Sequence[LiveEpisode]) -> EpisodeBlock:
         """Return counted episodes that follow each other as a block."""
-        whole = [tree.whole(problem) for tree in trees]
+        whole = [tree.whole(problem) and not tree.replaced for tree in trees]
         chosen = [tree for tree, good in zip(trees, whole, strict=True) if good]
         batch = episodes_to_batch(problem, chosen, legacy_columns(problem)) if chosen else None
         return cls(first, tuple(tree.arm if good else BROKEN for tree, good in zip(trees, whole, strict=True)), batch)

@@ -25,7 +25,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from aegis.errors import SettingError
-from aegis.service.http_errors import StoreUnavailable
+from aegis.service.http_errors import NotWriter, StoreUnavailable
 
 metadata = MetaData()
 Whole = BigInteger().with_variant(Integer, "sqlite")
@@ -117,12 +117,21 @@ DEADLINE = PATIENCE + 1.0  # seconds that a server has for all of a transaction;
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
+@dataclass(slots=True)
+class Outage:
+    """Whether a server is known to be away, and the thread that looks whether it is back."""
+
+    known: bool = False
+    thread: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Database:
     """A database by its address: a file, `sqlite:///FILE` or `postgresql://USER@HOST/NAME`."""
 
     url: URL
     engine: Engine = field(repr=False, compare=False)
+    outage: Outage = field(default_factory=Outage, repr=False, compare=False)
 
     @classmethod
     def at(cls, where: str | Path) -> Database:
@@ -146,22 +155,47 @@ class Database:
 
         patient: it may take as long as it takes.
         """
+        self._refuse_in_outage()
         with self.answering(), self.engine.begin() as connection, self.deadline(connection, patient):
             yield connection
 
     @contextlib.contextmanager
     def reading(self, patient: bool = False) -> Iterator[Connection]:
         """Yield a connection to read from. StoreUnavailable if it cannot be had. patient: it may take as long as it takes."""
+        self._refuse_in_outage()
         with self.answering(), self.engine.connect() as connection, self.deadline(connection, patient):
             yield connection
 
     @contextlib.contextmanager
-    def deadline(self, connection: Connection, patient: bool = False) -> Iterator[None]:
+    def reconnecting(self) -> Iterator[None]:
+        """Ask a server that is away from this thread alone: all others get StoreUnavailable at once, until it has answered."""
+        if self.file is not None:
+            yield
+            return
+        self.outage.thread, self.outage.known = threading.get_ident(), True
+        try:
+            yield
+            self.outage.known = False
+        except StoreUnavailable as error:
+            self.outage.known = not isinstance(error, NotWriter)  # then it has answered
+            raise
+        except BaseException:
+            self.outage.known = False
+            raise
+        finally:
+            self.outage.thread = None
+
+    def _refuse_in_outage(self) -> None:
+        if self.outage.known and self.outage.thread != threading.get_ident():
+            raise StoreUnavailable(f"the store {self.shown} does not answer; the service tries to reach it again every second")
+
+    @contextlib.contextmanager
+    def deadline(self, connection: Connection, patient: bool = False, seconds: float | None = None) -> Iterator[None]:
         """Cut a connection to a server whose answers take longer; the thread that waits gets an error."""
         if patient or self.file is not None:
             yield
             return
-        watch = threading.Timer(DEADLINE, _cut, [connection.connection.dbapi_connection])
+        watch = threading.Timer(seconds or DEADLINE, _cut, [connection.connection.dbapi_connection])
         watch.daemon = True
         watch.start()
         try:

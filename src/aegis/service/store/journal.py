@@ -1,4 +1,4 @@
-"""The journal of a gate: records that are only ever added, each with the hash of the one before.
+"""The journal of a gate: records that are only ever added, each with the hash of the one before (`chain`).
 
 One write is one transaction. A write that was not confirmed may have happened or not: the journal is read again before the
 next one.
@@ -11,17 +11,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from aegis.errors import SettingError
 from aegis.service.http_errors import Conflict, StoreDamaged, StoreUnavailable
+from aegis.service.store.chain import JOURNAL_KEY, START, ChainHead, named_key
 from aegis.service.store.database import Database, challengers_table, journal_table
+from aegis.service.store.journal_keys import JournalKeys
 
-START = "0" * 64  # the hash before the first record
 PAGE = 2000  # records that are read at a time
+FEW = 200  # where what is looked for is near
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +55,43 @@ class JournalRecord:
 
 @dataclass(slots=True)
 class Journal:
-    """The journal of one gate in a database. last, head: number and hash of the newest record that is known here."""
+    """The journal of one gate in a database. last, head: number and hash of the newest record that is known here.
+
+    keys: to sign records and to check what was signed. Without them a journal that has a key can be read, its signatures
+    unchecked, and not written.
+    """
 
     database: Database
     gate: str
     last: int = 0
     head: str = START
+    keys: JournalKeys | None = field(default=None, repr=False)
     doubtful: bool = field(default=False, init=False)  # the store was away: it has to be read before the next write
     _writing_since: float | None = field(default=None, init=False)
+    _chain: ChainHead | None = field(default=None, init=False)  # of `last` and `head`, once it was asked for
+
+    @property
+    def chain(self) -> ChainHead:
+        """Return the newest record that is known here, with the keys that sign it and the next one."""
+        if self._chain is None or (self._chain.seq, self._chain.hash) != (self.last, self.head):
+            self._chain = self._chain_at(self.last, self.head)
+        return self._chain
+
+    def key_entry(self) -> JournalEntry:
+        """Return the entry from which on the current key signs."""
+        if self.keys is None:
+            raise SettingError("there is no journal key to sign with")
+        return JournalEntry(JOURNAL_KEY, {"id": self.keys.current}, None, f"{JOURNAL_KEY} {len(self._key_records()) + 1}")
+
+    @property
+    def in_doubt(self) -> bool:
+        """Return whether the last write was not confirmed, and none is going on."""
+        return self.doubtful and self._writing_since is None
 
     def unconfirmed(self, patience: float) -> bool:
-        """Say whether the last write was not confirmed, or has been going on for longer than `patience` seconds."""
+        """Say whether the last write was not confirmed, or the store has been asked for longer than `patience` seconds."""
         since = self._writing_since
-        return self.doubtful and (since is None or time.monotonic() - since > patience)
+        return self.doubtful if since is None else time.monotonic() - since > patience
 
     def append(
         self, entries: Sequence[JournalEntry], challengers: Mapping[str, tuple[str, bytes]] | None = None
@@ -77,14 +103,16 @@ class Journal:
         """
         if self.doubtful:
             raise StoreUnavailable("the store was away; what is in it has to be looked at first")
-        rows, seq, head, at = [], self.last, self.head, datetime.now(UTC).isoformat(timespec="microseconds")
+        rows, chain, at = [], self.chain, datetime.now(UTC).isoformat(timespec="microseconds")
         for entry in entries:
-            seq += 1
-            body = json.dumps(entry.body, allow_nan=False, separators=(",", ":"), sort_keys=True)
-            head = _chained(head, seq, at, entry.kind, entry.episode, entry.key, entry.request, body, caller=entry.caller)
-            row = (self.gate, seq, at, entry.kind, entry.episode, entry.key, entry.request, body, head, entry.caller)
-            rows.append(dict(zip(journal_table.c.keys(), row, strict=True)))
-        self.doubtful, self._writing_since = True, time.monotonic()
+            row: dict[str, Any] = {name: getattr(entry, name) for name in ("kind", "episode", "key", "request", "caller")}
+            row |= {"gate": self.gate, "seq": chain.seq + 1, "at": at}
+            row["body"] = json.dumps(entry.body, allow_nan=False, separators=(",", ":"), sort_keys=True)
+            chain = chain.follow(row, self.keys)
+            rows.append({**row, "hash": chain.hash})
+        if self.keys is not None and chain.signer != self.keys.current:  # its key record was removed while it was served
+            raise StoreDamaged(f"gate '{self.gate}': the journal does not name the key that signs it; restore a backup")
+        self._writing_since, self.doubtful = time.monotonic(), True
         try:
             with self.database.transaction() as connection:
                 connection.execute(journal_table.insert(), rows)
@@ -96,28 +124,39 @@ class Journal:
                 self.doubtful = False  # it was refused, and no other process has written
                 raise Conflict("this key was used before") from error
             raise StoreUnavailable(f"another process writes to gate '{self.gate}'") from error
+        else:
+            self.doubtful = False
+            self.last, self.head, self._chain = chain.seq, chain.hash, chain
         finally:
             self._writing_since = None
-        self.doubtful = False
-        self.last, self.head = seq, head
         return [_record(row) for row in rows]
 
     def news(self) -> Iterator[JournalRecord]:
         """Yield the records in the store that were not known here; each is known once it is yielded."""
-        for record in self.read(self.last):
-            self.last, self.head = record.seq, record.hash
+        for chain, record in self.walk(self.last):
+            self.last, self.head, self._chain = chain.seq, chain.hash, chain
             yield record
+        self.doubtful = False
+
+    def accept(self, records: Sequence[JournalRecord]) -> None:
+        """Take note of all records in the store that were not known here."""
+        if records:
+            self.last, self.head = records[-1].seq, records[-1].hash
         self.doubtful = False
 
     def read(self, after: int = 0) -> Iterator[JournalRecord]:
         """Yield the records after a number, in order; StoreDamaged if one is missing or was altered."""
-        head = self.head if after == self.last else self.hash_at(after)
+        for _, record in self.walk(after):
+            yield record
+
+    def walk(self, after: int = 0) -> Iterator[tuple[ChainHead, JournalRecord]]:
+        """Yield the same, each with its place in the chain."""
+        chain = self.chain if after == self.last else self._chain_at(after, self.hash_at(after))
         while True:
-            rows = self._rows(after, PAGE)
+            rows = self._rows(chain.seq, PAGE)
             for row in rows:
-                head = check_row(row, after + 1, head)
-                after += 1
-                yield _record(row)
+                chain = chain.check(row, self.keys)
+                yield chain, _record(row)
             if len(rows) < PAGE:
                 return
 
@@ -126,12 +165,25 @@ class Journal:
         rows = self._rows(0, 1)
         if not rows:
             return None
-        check_row(rows[0], 1, START)
+        ChainHead(self.gate).check(rows[0], self.keys)
         return _record(rows[0])
 
     def under(self, key: str) -> JournalRecord | None:
         """Return what was written under a key."""
         return self._one(journal_table.c.key == key)
+
+    def number_of(self, episode: str, after: int) -> int | None:
+        """Return the number of an episode by its id; None if nothing was decided in it. after: the record that opened it.
+
+        The first record of an episode with a number is its first decision; one without decisions has no number when it is closed.
+        """
+        about = journal_table.c.episode.is_not(None) | (journal_table.c.kind == "closed")
+        while rows := self._rows(after, FEW, about):
+            for row in rows:
+                if json.loads(row["body"]).get("episode") == episode:
+                    return None if row["episode"] is None else int(row["episode"])
+            after = rows[-1]["seq"]
+        return None
 
     def events(self, after: int, kind: str, limit: int) -> list[JournalRecord]:
         """Return records of one kind after a number, oldest first."""
@@ -154,9 +206,26 @@ class Journal:
             raise StoreDamaged(f"gate '{self.gate}': the challenger of challenge '{name}' is not in the store; restore a backup")
         return bytes(content)
 
-    def head_of_all(self) -> str:
-        """Return the hash of the newest record in the store."""
-        return self.hash_at(self._last())
+    def newest(self) -> ChainHead:
+        """Return the newest record in the store, unchecked."""
+        last = self._last()
+        return self._chain_at(last, self.hash_at(last))
+
+    def _chain_at(self, seq: int, digest: str) -> ChainHead:
+        signer = signing = None
+        for record in self._key_records() if seq > 0 else ():
+            if record.seq <= seq:
+                name = named_key(record.body)
+                signer, signing = signing if signing is not None and record.seq == seq else name, name
+        return ChainHead(self.gate, seq, digest, signer, signing)
+
+    def _key_records(self) -> list[JournalRecord]:
+        records: list[JournalRecord] = []
+        while (record := self.under(f"{JOURNAL_KEY} {len(records) + 1}")) is not None:
+            if record.kind != JOURNAL_KEY:
+                raise StoreDamaged(f"gate '{self.gate}': record {record.seq} was altered; restore a backup")
+            records.append(record)
+        return records
 
     def _last(self) -> int:
         with self.database.reading() as connection:
@@ -178,6 +247,7 @@ class Journal:
             return connection.execute(query.order_by(journal_table.c.seq).limit(limit)).mappings().all()
 
     def _one(self, condition: sa.ColumnElement[bool]) -> JournalRecord | None:
+        self._writing_since = time.monotonic()
         try:
             with self.database.reading() as connection:
                 query = journal_table.select().where(journal_table.c.gate == self.gate, condition)
@@ -185,12 +255,20 @@ class Journal:
         except StoreUnavailable:
             self.doubtful = True  # the lease may be lost as well
             raise
+        finally:
+            self._writing_since = None
         return None if row is None else _record(row)
 
 
 def list_gates(database: Database) -> list[str]:
-    """Return the names of the gates in a store."""
-    return sorted(name for name, _ in list_openings(database))
+    """Return the names of the gates in a store: of all that have a record."""
+    with database.reading() as connection:
+        return sorted(connection.execute(sa.select(journal_table.c.gate).distinct()).scalars())
+
+
+def list_heads(database: Database) -> list[ChainHead]:
+    """Return the newest record of every gate in a store, unchecked."""
+    return [Journal(database, gate).newest() for gate in list_gates(database)]
 
 
 def list_openings(database: Database) -> list[tuple[str, dict[str, Any]]]:
@@ -205,23 +283,10 @@ def list_openings(database: Database) -> list[tuple[str, dict[str, Any]]]:
     return [(row["gate"], json.loads(row["body"])) for row in sorted(rows, key=lambda row: (row["at"], row["gate"]))]
 
 
-def _chained(head: str, *fields: object, caller: str | None) -> str:
-    """Return the hash of a record. One without a caller has the hash that it had before callers were written down."""
-    chained = [*fields, *([] if caller is None else [caller])]
-    return sha256("\n".join([head, *("" if field is None else str(field) for field in chained)]).encode("utf-8")).hexdigest()
-
-
-def check_row(row: Any, expected: int, head: str) -> str:
-    """Return the hash of a row after checking that it follows the one before."""
-    if row["seq"] != expected:
-        raise StoreDamaged(f"gate '{row['gate']}': record {expected} is missing; restore a backup")
-    names = ("seq", "at", "kind", "episode", "key", "request", "body")
-    chained = _chained(head, *(row[name] for name in names), caller=row["caller"])
-    if chained != row["hash"]:
-        raise StoreDamaged(f"gate '{row['gate']}': record {expected} was altered, or one before it; restore a backup")
-    return chained
-
-
 def _record(row: Any) -> JournalRecord:
     plain = {name: row[name] for name in ("seq", "at", "kind", "episode", "key", "request", "hash", "caller")}
-    return JournalRecord(body=json.loads(row["body"]), **plain)
+    try:
+        body = json.loads(row["body"])
+    except (ValueError, TypeError) as error:  # where nothing was checked before
+        raise StoreDamaged(f"gate '{row['gate']}': record {row['seq']} cannot be read; restore a backup") from error
+    return JournalRecord(body=body, **plain)

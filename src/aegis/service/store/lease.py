@@ -24,6 +24,7 @@ except ImportError:  # not on this system: see `docs/serve.md`
     fcntl = None  # type: ignore[assignment]
 
 
+WAIT = 1.0  # seconds that letting go of a lease waits for a store that may be away
 EXPIRES = 10  # seconds without a word after which a PostgreSQL server releases the lock; the service speaks every second
 
 
@@ -35,14 +36,19 @@ class Lease:
     gate: str
     _file: int | None = field(default=None, init=False)
     _connection: Connection | None = field(default=None, init=False)
+    _wanted: bool = field(default=False, init=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)  # one thread at a time asks the store
 
     def take(self) -> bool:
         """Take the lease if no other process holds it; say whether it is held now."""
         with self._lock:
+            self._wanted = True
             if self.database.file is not None:
                 return self._file is not None or self._take_file()
-            return self._alive() or self._take_connection()
+            taken = self._alive() or self._take_connection()
+            if taken and not self._wanted:  # meanwhile it was given back
+                self.let_go()
+            return taken and self._wanted
 
     def held(self) -> bool:
         """Say whether the lease is still held, by asking the store where it may be lost."""
@@ -50,18 +56,23 @@ class Lease:
             return self._file is not None if self.database.file is not None else self._alive()
 
     def let_go(self) -> None:
-        """Give the lease back."""
-        with self._lock:
+        """Give the lease back. A thread that waits for a store that is away gives it back itself, once that has answered."""
+        self._wanted = False
+        if not self._lock.acquire(timeout=WAIT):
+            return
+        try:
             if self._file is not None:
                 os.close(self._file)
                 self._file = None
             if self._connection is not None:
                 if not self._connection.invalidated:  # a broken one would be opened again
-                    with contextlib.suppress(sa.exc.SQLAlchemyError), self.database.deadline(self._connection):
+                    with contextlib.suppress(sa.exc.SQLAlchemyError), self.database.deadline(self._connection, seconds=WAIT):
                         self._connection.execute(sa.text("SELECT pg_advisory_unlock_all()"))  # now, not when the server notices
                 with contextlib.suppress(sa.exc.SQLAlchemyError):
                     self._connection.close()
                 self._connection = None
+        finally:
+            self._lock.release()
 
     def _take_file(self) -> bool:
         path = f"{self.database.file}.{self.gate}.lock"
@@ -84,7 +95,9 @@ class Lease:
                 self._connection.execute(sa.text("SELECT 1"))
             return True
         except sa.exc.SQLAlchemyError:
+            wanted = self._wanted
             self.let_go()
+            self._wanted = wanted
             return False
 
     def _take_connection(self) -> bool:

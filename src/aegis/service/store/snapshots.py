@@ -79,7 +79,7 @@ def encode_episode(tree: LiveEpisode) -> bytes:
     return _line({**plain, "policies": dict(tree.policies), "decisions": decisions, "results": results})
 
 
-_PLAIN = ("id", "at", "time", "number", "arm", "closed", "last", "cut")
+_PLAIN = ("id", "at", "time", "number", "arm", "closed", "last", "cut", "owner")
 
 
 def _line(plain: Mapping[str, Any]) -> bytes:
@@ -200,6 +200,8 @@ def restore_newest(journal: Journal, state: LiveState, follower: Follower | None
 def _restore(journal: Journal, record: JournalRecord, seq: int, state: LiveState, follower: Follower | None) -> None:
     if record.body["format"] != FORMAT:
         raise StoreDamaged(f"it has the format {record.body['format']}, this release reads {FORMAT}")
+    if record.seq <= seq or record.kind != SNAPSHOT:  # it must be among the records that are read, and checked, from here on
+        raise StoreDamaged("its record in the journal does not follow it")
     if record.body["at"] != seq or record.body["hash"] != journal.hash_at(seq):
         raise StoreDamaged("it is not of this journal")
     lines = _lines(_content(journal, seq), record.body["digest"])
@@ -214,8 +216,7 @@ def _restore(journal: Journal, record: JournalRecord, seq: int, state: LiveState
     state.gate, state.seed, state.started, state.silent = gate, first["seed"], first["started"], first["silent"]
     state.changed, state.writer, state.blocks = first["changed"], first["writer"], BlockMark(*first["blocks"])
     state.sealed = {name: ChallengerSeal(**seal) for name, seal in first["sealed"].items()}
-    state.trees = {tree.id: tree for tree in trees}
-    state.numbers = {tree.number: tree.id for tree in trees if tree.number is not None}
+    state.take_up(trees)
     state.snapshot = journal.last = seq
     journal.head = record.body["hash"]
 
