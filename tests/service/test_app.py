@@ -66,8 +66,8 @@ def test_a_service_that_stands_by_knows_what_the_writer_writes(
             play(first, f"e{number}")
         at = SnapshotWriter(first).write()
         read = list[int]()
-        real = Journal.read
-        monkeypatch.setattr(Journal, "read", lambda journal, after=0: read.append(after) or real(journal, after))
+        real = Journal.walk
+        monkeypatch.setattr(Journal, "walk", lambda journal, after=0: read.append(after) or real(journal, after))
         second.start()
         wait(lambda: second.live.journal.last == first.journal.last)
         assert read[0] == at  # from the snapshot on

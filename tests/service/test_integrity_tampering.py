@@ -23,7 +23,7 @@ from aegis.service.store.chain import JOURNAL_KEY, START, ChainHead
 from aegis.service.store.database import Database, journal_table
 from aegis.service.store.journal import Journal, JournalEntry, list_gates, list_heads
 from aegis.service.store.journal_keys import JournalKeys, make_journal_key
-from aegis.service.trainer import TrainerSetup, _resume_trainer
+from aegis.service.trainer import TrainerSetup, resume_trainer
 
 KEYS = JournalKeys((bytes(range(32)),))
 ROTATED = JournalKeys((bytes(range(1, 33)), bytes(range(32))))
@@ -355,9 +355,9 @@ def test_readers_without_the_key_go_on(signed: Database, tmp_path: Path) -> None
     make_journal_key(tmp_path / "wrong.key")
     live = make_live(signed, keys=KEYS)
     setup = TrainerSetup(str(signed.file), GATE, live.problem, HOSTS["greedy"](), 7)
-    assert _resume_trainer(setup).arms == []
+    assert resume_trainer(setup)[0].arms == []
     with pytest.raises(SettingError, match="not known here"):
-        _resume_trainer(TrainerSetup(*(getattr(setup, name) for name in setup.__slots__[:5]), str(tmp_path / "wrong.key")))
+        resume_trainer(TrainerSetup(*(getattr(setup, name) for name in setup.__slots__[:5]), str(tmp_path / "wrong.key")))
     assert len(list(Journal(signed, GATE).read())) == list_heads(signed)[0].seq
     reader = Journal(signed, GATE)
     reader.news()

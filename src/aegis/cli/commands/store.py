@@ -140,12 +140,13 @@ def verify_store(store: str, journal_key: str | None, unsigned: tuple[str, ...],
     plain: list[dict[str, Any]] = []
     for item in checks:
         compared, other = check_snapshots(database, item.gate, None if item.gate in unsigned else keys)
+        held = [f"each of {compared} snapshots holds what the records before it add up to"] if compared else []
         more = [f"{other} snapshots of another release or format"] if other else []
         plain.append(
             {
                 **{"gate": item.gate, "records": item.records, "challengers": item.challengers, "snapshots": compared},
                 **{"head": item.head.plain(), "key": item.head.signer, "signed_from": item.signed_from},
-                "checked": [*item.checked, f"each of {compared} snapshots holds what the records before it add up to"],
+                "checked": [*item.checked, *held],
                 "not_checked": [*item.unchecked, *more],
             }
         )
