@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
 from aegis.errors import InputError
@@ -29,8 +30,6 @@ from aegis.handover.gate_state import Deployed, MonitorState
 
 def full_state() -> GateState:
     """A state with something in every field."""
-    import numpy as np
-
     part = PartState.start(0.1, Grid(np.array([0.1, 1 / 3]), np.log([0.5, 0.5]), 0))
     part = replace(part, sums=(2**80 + 1, None))
     claim = replace(ClaimState("gain", 1 / 3, 0.01, -1.0, 1.0, (part,)), count=7)
@@ -46,7 +45,7 @@ def full_state() -> GateState:
         crossed=5,
         gain_lower=0.1 + 0.2,
     )
-    deployed = Deployed("dose", "1-dose-1", "p", None, 3, 0.1 + 0.2, 0.5, (("recipe", "c"),), ("recipe",), True)
+    deployed = Deployed("dose", "1-dose-1", "p", None, 3, 0.1 + 0.2, 0.5, (("recipe", "c"),), ("recipe",), True, ((1, 2),), 2)
     pause = Paused(3, "why", "code", None, "fix")
     return GateState(
         settings=GateSettings(mode="shadow", caps=(2.0, math.inf)),
@@ -71,10 +70,13 @@ def full_state() -> GateState:
         put_off=Postponed(4, "doubt", "code"),
         notes=(AuditNote(4, "moves", "code", "dose", "fix"),),
         waiting=(Waiting("dose", "1-dose-1", 4, "asks"),),
+        late=3,
     )
 
 
 def test_the_same_state_comes_back_through_json() -> None:
+    empty = GateState(GateSettings(), ("dose",))
+    assert all(getattr(full_state(), item.name) != getattr(empty, item.name) for item in fields(GateState))
     for state in (full_state(), GateState(GateSettings(), ("dose",))):
         again = gate_state_from_plain(json.loads(json.dumps(gate_state_to_plain(state))))
         assert again == state

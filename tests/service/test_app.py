@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from service_cases import make_live, make_service, played, started
+from service_cases import make_live, make_service, play, played, quick_database, started, told
 
 from aegis.errors import SettingError
 from aegis.service import app
 from aegis.service.http_errors import NotWriter
+from aegis.service.snapshot_writer import SnapshotWriter
+from aegis.service.status import GateStatus
 from aegis.service.store.database import Database
+from aegis.service.store.journal import Journal
 
 
 def test_a_second_start_does_nothing(file_database: Database) -> None:
@@ -39,6 +44,41 @@ def test_a_service_that_stands_by_takes_over(file_database: Database, monkeypatc
     while not second.live.started and time.monotonic() < end:
         time.sleep(0.01)
     assert second.live.started
+    second.stop()
+
+
+def test_a_service_that_stands_by_knows_what_the_writer_writes(
+    file_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "TRY", 0.01)
+    again = quick_database(tmp_path / "gate.sqlite")
+    second = make_service(make_live(again), standby=True)
+
+    def wait(until: Callable[[], bool]) -> None:
+        end = time.monotonic() + 20.0
+        while not until() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert until()
+
+    with started(file_database) as first:
+        GateStatus(first)
+        for number in range(20):
+            play(first, f"e{number}")
+        at = SnapshotWriter(first).write()
+        read = list[int]()
+        real = Journal.walk
+        monkeypatch.setattr(Journal, "walk", lambda journal, after=0: read.append(after) or real(journal, after))
+        second.start()
+        wait(lambda: second.live.journal.last == first.journal.last)
+        assert read[0] == at  # from the snapshot on
+        for number in range(20, 30):
+            play(first, f"e{number}")
+        wait(lambda: second.live.journal.last == first.journal.last)
+        assert told(second.live) == told(first)
+        assert second.live.state.blocks == first.state.blocks
+        last, read[:] = first.journal.last, []
+    wait(lambda: second.live.started)
+    assert set(read) == {last}  # taking over takes the last records only, here none
     second.stop()
 
 

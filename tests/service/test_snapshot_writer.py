@@ -125,6 +125,7 @@ def lively(live: LiveGate, random: Random) -> None:
             writer.write()
 
 
+@pytest.mark.ci
 def test_a_gate_is_taken_up_from_any_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "KEPT", 1000)
     database, plant = quick_database(tmp_path / "gate.sqlite"), small_plant()

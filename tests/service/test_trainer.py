@@ -13,6 +13,7 @@ from service_cases import (
     key,
     order_of,
     play,
+    quick_database,
     recipe,
     records,
     run_plant,
@@ -21,12 +22,15 @@ from service_cases import (
 )
 
 from aegis.errors import AegisError
-from aegis.handover import HOSTS, UnitCounted
+from aegis.handover import HOSTS, GateState, UnitCounted, stream_audit
+from aegis.service import trainer as trainer_module
 from aegis.service.episode_counter import EpisodeCounter
 from aegis.service.live_gate import LiveGate
 from aegis.service.schemas import Ask
-from aegis.service.store.database import Database
-from aegis.service.trainer import Trainer, TrainerGone, TrainerProcess
+from aegis.service.snapshot_writer import SnapshotWriter
+from aegis.service.store import blocks
+from aegis.service.store.database import Database, blocks_table, snapshots_table
+from aegis.service.trainer import Trainer, TrainerGone, TrainerProcess, resume_trainer
 
 
 def counted(counting: EpisodeCounter) -> None:
@@ -89,3 +93,90 @@ def test_episodes_are_taken_up_once_and_broken_ones_keep_their_place(file_databa
         assert judgement.reward == pytest.approx(0.4)  # 4 on a range from 0 to 10
         assert judgement.evidence == {}
         assert trainer.unknown(live.state.opened) == []
+
+
+# ---- resuming from stored blocks ---------------------------------------------------------------------------------------------
+
+
+def answers(trainer: Trainer, state: GateState) -> Any:
+    """What a trainer says of a state: its audit, the auditor behind it, and the challengers that it would freeze."""
+    while not trainer.audit_some(state):
+        pass
+    known, response = trainer.audit(state, None, True)
+    auditor = trainer._audit._auditor
+    findings = None if auditor is None else auditor.result().plain()
+    return known, response, trainer._audit.episodes, findings, frozen(trainer, state)
+
+
+def frozen(trainer: Trainer, state: GateState) -> Any:
+    """What a trainer would freeze: proposals with their tests, and digests of policies; a stored piece also holds the time."""
+    return [(proposed, digest) for proposed, digest, _ in trainer.freeze(state, {}, {})]
+
+
+def test_a_trainer_that_resumes_from_blocks_is_the_one_that_never_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "LARGEST", 8)
+    monkeypatch.setattr(trainer_module, "LARGEST", 8)
+    monkeypatch.setattr(stream_audit, "CHUNK", 8)
+    store, plant = str(tmp_path / "gate.sqlite"), small_plant()
+    database, read = quick_database(store), list[int]()
+    with started(database, plant.problem, **{**QUICK, "first": 1000}) as live:
+        counting, writer = counting_here(live), SnapshotWriter(live)
+        never = counting.worker.workshop  # type: ignore[attr-defined]
+        monkeypatch.setattr(
+            blocks.EpisodeBlock,
+            "from_bytes",
+            lambda content, real=blocks.EpisodeBlock.from_bytes: read.append(1) or real(content),
+        )
+        for number in range(45):
+            run_plant(plant, live, number, 1, counting)
+            if number in (9, 30):
+                writer.write()
+        order, expected = order_of(live, store), answers(never, live.state.opened)
+        assert expected[0] is True
+        assert expected[2] == 45
+        resumed, state = resume_trainer(order)
+        assert state == live.state.gate
+        assert resumed.stored.last == 31
+        assert len(read) > 4
+        assert answers(resumed, live.state.opened) == expected
+        # Learning from the latest episodes only is the same, however they came here; older ones are audited from the store.
+        monkeypatch.setattr(trainer_module, "WINDOW", 14)
+        windowed, _ = resume_trainer(order)
+        assert windowed.blocks[0].first > 15
+        assert len(windowed.arms) < 30
+        assert answers(windowed, live.state.opened)[:4] == expected[:4]
+        assert answers(windowed, live.state.opened)[4] == frozen(never, live.state.opened) != expected[4]
+        # Without snapshots, or with damaged blocks, the journal is read.
+        with database.transaction() as connection:
+            connection.execute(blocks_table.update().where(blocks_table.c.last <= 8).values(content=b"damaged"))
+        damaged, _ = resume_trainer(order)
+        assert damaged.blocks[0].first > 15  # not more than it learns from
+        assert answers(damaged, live.state.opened)[:4] == expected[:4]
+        with database.transaction() as connection:
+            connection.execute(snapshots_table.delete())
+        monkeypatch.setattr(trainer_module, "WINDOW", 200_000)
+        whole, _ = resume_trainer(order)
+        assert answers(whole, live.state.opened) == expected
+        database.close()
+
+
+def test_episodes_that_are_not_audited_for_long_come_from_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "LARGEST", 4)
+    monkeypatch.setattr(trainer_module, "LARGEST", 4)
+    monkeypatch.setattr(trainer_module, "WINDOW", 8)
+    store, plant = str(tmp_path / "gate.sqlite"), small_plant()
+    database = quick_database(store)
+    with started(database, plant.problem, **{**QUICK, "first": 1000}) as live:
+        trainer, _ = resume_trainer(order_of(live, store))
+        live.state.on_counted = trainer.counted
+        counting = counting_here(live)
+        for number in range(30):
+            run_plant(plant, live, number, 1, counting)
+        assert len(trainer.arms) <= 16
+        with pytest.raises(AegisError, match="in no stored block"):
+            trainer.audit_some(live.state.opened)
+        SnapshotWriter(live).write()
+        while not trainer.audit_some(live.state.opened):
+            pass
+        assert trainer._audit.episodes == 30
+    database.close()

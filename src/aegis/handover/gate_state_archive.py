@@ -15,13 +15,11 @@ from aegis.handover.events import AuditNote, Paused, Postponed, Restarted, Waiti
 from aegis.handover.gate_settings import GateSettings
 from aegis.handover.gate_state import Deployed, GateState, MonitorState
 
-# Fields that are numbers, texts or None, as they are.
-_SIMPLE = (
-    *("episode", "start", "phases", "audited", "freeze", "freezes", "spent", "monitored_since", "alarms", "alarmed", "paused", "late"),
-)
 _EVENTS = {"refusals": Paused, "notes": AuditNote, "waiting": Waiting}  # fields that hold events of one kind
 _EVENT = {"resumed": Restarted, "put_off": Postponed}  # fields that hold one event, or None
 _POLICIES = ("deployed", "retired")
+_OWN = {"settings", "levels", "challenges", "monitor", *_EVENTS, *_EVENT, *_POLICIES}
+_SIMPLE = tuple(item.name for item in fields(GateState) if item.name not in _OWN)  # numbers, texts or None, as they are
 
 
 def gate_state_to_plain(state: GateState) -> dict[str, Any]:
@@ -93,9 +91,12 @@ def _event(plain: Mapping[str, Any], kind: type[Any]) -> Any:
 
 
 def _deployed(plain: Mapping[str, Any]) -> Deployed:
-    beside = tuple((str(level), str(challenge)) for level, challenge in plain["beside"])
-    tested = tuple((int(first), int(last)) for first, last in plain["tested"])
-    return Deployed(**{**plain, "beside": beside, "apart": tuple(plain["apart"]), "tested": tested})
+    """Return a policy in control. JSON has lists where it has tuples."""
+    return Deployed(**{name: _tuples(value) for name, value in plain.items()})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _monitor(plain: Mapping[str, Any]) -> MonitorState:

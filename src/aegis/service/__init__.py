@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from aegis.service.integrity import check_gate, check_store, rekey_gate
     from aegis.service.journal_export import export_gate
     from aegis.service.live_gate import LiveGate
+    from aegis.service.snapshot_writer import check_snapshots
     from aegis.service.store.backup import restore_backup, write_backup
     from aegis.service.store.chain import ChainHead, parse_heads
     from aegis.service.store.database import Database
@@ -35,6 +36,7 @@ _MODULES = {
     "integrity": "check_gate check_store rekey_gate",
     "journal_export": "export_gate",
     "live_gate": "LiveGate",
+    "snapshot_writer": "check_snapshots",
     "store.backup": "restore_backup write_backup",
     "store.chain": "ChainHead parse_heads",
     "store.database": "Database",
@@ -60,6 +62,7 @@ __all__ = [
     "TrainerSetup",
     "UnreportedChoice",
     "check_gate",
+    "check_snapshots",
     "check_store",
     "export_gate",
     "list_gates",

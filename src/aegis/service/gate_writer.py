@@ -69,6 +69,7 @@ class GateWriter:
     lease: Lease = field(init=False)
     writer: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
     started: bool = field(default=False, init=False)
+    resumed: bool = field(default=False, init=False)  # whether it was ever started: before, it only follows another process
     changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     follower: Follower | None = field(default=None, init=False)
     watched: bool = field(default=False, init=False)
@@ -131,7 +132,7 @@ class GateWriter:
             else:
                 self._check_same(self._opening())
             self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
-            self.started = True
+            self.started = self.resumed = True
 
     def _opening(self) -> dict[str, Any]:
         """Return what the first record says."""

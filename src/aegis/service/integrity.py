@@ -265,7 +265,8 @@ def rekey_gate(database: Database, gate: str, keys: JournalKeys) -> ChainHead:
         raise NotWriter(f"another process is the writer of gate '{gate}' in {database.shown}: stop it first")
     try:
         journal = Journal(database, gate, keys=keys)
-        journal.news()
+        for _ in journal.news():
+            pass
         if journal.last == 0:
             raise InputError(f"there is no gate '{gate}' in {database.shown}")
         if journal.chain.signing != keys.current:

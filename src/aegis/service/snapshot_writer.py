@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,7 @@ from aegis.service.store.blocks import (
 )
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal
+from aegis.service.store.journal_keys import JournalKeys
 from aegis.service.store.snapshots import (
     FORMAT,
     SnapshotText,
@@ -54,8 +55,8 @@ log = logging.getLogger("aegis.service")
 
 @dataclass(slots=True)
 class SnapshotCut:
-    """Where a gate stands, while it goes on. waiting: open episodes that were not written down yet. saved: those that have
-    changed since, as they were. All of it is used under the lock of the gate.
+    """Where a gate stands, while it goes on. waiting: open episodes that were not written down yet, `order` their ids. saved:
+    those that have changed since, as they were. All of it is used under the lock of the gate.
     """
 
     line: dict[str, Any]
@@ -63,6 +64,7 @@ class SnapshotCut:
     packed: list[PackedBlock]
     counted: list[LiveEpisode]
     waiting: dict[str, LiveEpisode]
+    order: Iterator[str]
     saved: dict[str, bytes] = field(default_factory=dict)
     changed: int = 0
 
@@ -72,7 +74,7 @@ class SnapshotCut:
         state, followed = live.state, None if live.follower is None else live.follower.kept()
         line = state_line(state, live.journal, followed, state.blocks)
         packed, counted = ([], []) if state.uncovered is None else (list(state.uncovered.packed), list(state.uncovered.trees))
-        return cls(line, state.blocks, packed, counted, dict(state.trees))
+        return cls(line, state.blocks, packed, counted, dict(state.trees), iter(list(state.trees)))
 
     def save(self, tree: LiveEpisode) -> None:
         """Write an episode down that is about to change."""
@@ -86,7 +88,7 @@ class SnapshotCut:
             raise StoreUnavailable("too many open episodes change at once")
         end, lines = time.monotonic() + SLICE, list[bytes]()
         while self.waiting and (not lines or time.monotonic() < end):
-            name = next(iter(self.waiting))
+            name = next(self.order)
             tree = self.waiting.pop(name)
             lines.append(self.saved.pop(name) if name in self.saved else encode_episode(tree))
         return lines
@@ -162,13 +164,13 @@ class SnapshotWriter:
 # ---- checking ----------------------------------------------------------------------------------------------------------------
 
 
-def check_snapshots(database: Database, gate: str) -> tuple[int, int]:
+def check_snapshots(database: Database, gate: str, keys: JournalKeys | None = None) -> tuple[int, int]:
     """Replay a journal and compare what it adds up to with every snapshot ever made, and with the stored blocks.
 
-    Returns how many snapshots were compared, and how many could not be: those of another release or format. Raises StoreDamaged
-    if one does not hold what the journal adds up to.
+    Returns how many snapshots were compared, and how many could not be: those of another release or format. keys: of the journal.
+    Raises StoreDamaged if one does not hold what the journal adds up to.
     """
-    journal = Journal(database, gate)
+    journal = Journal(database, gate, keys=keys)
     made = {int(record.body["at"]): record.body for record in journal.every(SNAPSHOT)}
     comparable = {at: body for at, body in made.items() if (body["format"], body["aegis"]) == (FORMAT, __version__)}
     live = _unstarted(journal)
@@ -195,7 +197,7 @@ def _unstarted(journal: Journal) -> LiveGate:
     if not isinstance(event, GateOpened):
         raise StoreDamaged(f"gate '{journal.gate}': its journal does not begin with 'opened'; restore a backup")
     problem = parse_problem(write_yaml(body["problem"]), journal.gate)
-    return LiveGate(journal.database, journal.gate, problem, event.settings, int(body["seed"]))
+    return LiveGate(journal.database, journal.gate, problem, event.settings, int(body["seed"]), journal.keys)
 
 
 def _digest(live: LiveGate, followed: GateStatus | None, blocks: BlockMark) -> str:

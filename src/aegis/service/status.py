@@ -82,14 +82,15 @@ class ControlChanges:
 
     def kept(self) -> dict[str, Any]:
         """Return what was followed as plain data that do not change later."""
+        own = {item.name: getattr(self, item.name) for item in fields(self)}
         operator = None if self._operator is None else event_to_plain(self._operator)
-        kept = {"history": self.history, "alarm": self.alarm, "control": dict(self._control), "paused": self._paused}
-        return {**kept, "operator": operator}
+        return {**own, "_control": dict(self._control), "_operator": operator}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Go on from what `kept` returned."""
-        self.history, self.alarm, self._control, self._paused = (kept[name] for name in ("history", "alarm", "control", "paused"))
-        operator = None if kept["operator"] is None else event_from_plain(kept["operator"])
+        for item in fields(self):
+            setattr(self, item.name, kept[item.name])
+        operator = None if kept["_operator"] is None else event_from_plain(kept["_operator"])
         self._operator = operator if isinstance(operator, OperatorAction) else None
 
     def held(self, level: str) -> dict[str, Any] | None:

@@ -134,24 +134,29 @@ def verify_store(store: str, journal_key: str | None, unsigned: tuple[str, ...],
       aegis store verify --store gate.sqlite --journal-key journal.key --head heads.txt
     """
     database = open_store(store)
-    from aegis.service import check_store
+    from aegis.service import check_snapshots, check_store
 
-    checks = check_store(database, load_keys(journal_key), read_heads(head), unsigned)
-    plain = [
-        {
-            **{"gate": item.gate, "records": item.records, "challengers": item.challengers},
-            **{"head": item.head.plain(), "key": item.head.signer, "signed_from": item.signed_from},
-            **{"checked": list(item.checked), "not_checked": list(item.unchecked)},
-        }
-        for item in checks
-    ]
+    checks, keys = check_store(database, load_keys(journal_key), read_heads(head), unsigned), load_keys(journal_key)
+    plain: list[dict[str, Any]] = []
+    for item in checks:
+        compared, other = check_snapshots(database, item.gate, None if item.gate in unsigned else keys)
+        held = [f"each of {compared} snapshots holds what the records before it add up to"] if compared else []
+        more = [f"{other} snapshots of another release or format"] if other else []
+        plain.append(
+            {
+                **{"gate": item.gate, "records": item.records, "challengers": item.challengers, "snapshots": compared},
+                **{"head": item.head.plain(), "key": item.head.signer, "signed_from": item.signed_from},
+                "checked": [*item.checked, *held],
+                "not_checked": [*item.unchecked, *more],
+            }
+        )
     lines = [
         line
-        for item in checks
+        for row in plain
         for line in (
-            f"gate '{item.gate}': {item.records} records, {item.challengers} challengers",
-            *(f"  checked: {text}" for text in item.checked),
-            *(f"  not checked: {text}" for text in item.unchecked),
+            f"gate '{row['gate']}': {row['records']} records, {row['challengers']} challengers",
+            *(f"  checked: {text}" for text in row["checked"]),
+            *(f"  not checked: {text}" for text in row["not_checked"]),
         )
     ]
     print_result(as_json, {"gates": plain}, *(lines or ["the store holds no gate yet"]))

@@ -27,7 +27,7 @@ def _status(request: Request) -> Iterator[GateStatus]:
     """Yield the status of the gate, which nothing changes meanwhile; NotWriter before it was opened."""
     service = service_of(request)
     with service.live.changed:
-        if service.live.state.gate is None:
+        if not service.live.resumed:
             raise NotWriter("the gate is not open yet in this process")
         yield service.reading
 
@@ -134,7 +134,7 @@ async def _changes(request: Request) -> AsyncIterator[str]:
     # In a thread: the store may be asked about the token, and all other requests would wait for it.
     while not service.ending() and await asyncio.to_thread(_may_read, request) and not await request.is_disconnected():
         last = service.live.journal.last
-        if last != shown_until and service.live.state.gate is not None:
+        if last != shown_until and service.live.resumed:
             shown_until, quiet = last, 0.0
             shown = await asyncio.to_thread(_shown, request)
             yield f"event: gate\ndata: {json.dumps(shown)}\n\n"

@@ -17,10 +17,17 @@ from aegis.errors import InputError, SettingError
 from aegis.files import atomic_write
 from aegis.service.integrity import StoreCheck
 from aegis.service.store.chain import ChainHead
-from aegis.service.store.database import Database, challengers_table, journal_table, tokens_table
+from aegis.service.store.database import (
+    Database,
+    blocks_table,
+    challengers_table,
+    journal_table,
+    snapshots_table,
+    tokens_table,
+)
 from aegis.service.store.journal_keys import JournalKeys
 
-BACKUP_TABLES = {table.name: table for table in (journal_table, challengers_table, tokens_table)}
+BACKUP_TABLES = {table.name: table for table in (journal_table, challengers_table, tokens_table, snapshots_table, blocks_table)}
 BACKUP_PAGE = 1000
 
 

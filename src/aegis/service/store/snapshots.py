@@ -200,6 +200,8 @@ def restore_newest(journal: Journal, state: LiveState, follower: Follower | None
 def _restore(journal: Journal, record: JournalRecord, seq: int, state: LiveState, follower: Follower | None) -> None:
     if record.body["format"] != FORMAT:
         raise StoreDamaged(f"it has the format {record.body['format']}, this release reads {FORMAT}")
+    if record.seq <= seq or record.kind != SNAPSHOT:  # it must be among the records that are read, and checked, from here on
+        raise StoreDamaged("its record in the journal does not follow it")
     if record.body["at"] != seq or record.body["hash"] != journal.hash_at(seq):
         raise StoreDamaged("it is not of this journal")
     lines = _lines(_content(journal, seq), record.body["digest"])
