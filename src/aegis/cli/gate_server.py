@@ -22,6 +22,7 @@ from aegis.problem import Problem
 from aegis.service import (
     Database,
     EpisodeCounter,
+    GateServer,
     Journal,
     JournalRecord,
     LiveGate,
@@ -30,6 +31,8 @@ from aegis.service import (
     TrainerSetup,
     list_tokens,
     make_app,
+    raise_file_limit,
+    server_config,
 )
 
 LOGGER_NAMES = ("aegis", "uvicorn", "asyncio")  # loggers that would otherwise write lines of their own kind
@@ -70,7 +73,8 @@ START_SECONDS = 60.0  # seconds that a server has to come up
 class ServerOptions:
     """How a gate is served. names: hosts under which it may be asked. rate: requests of one caller per second.
 
-    standby: wait while another process serves the gate. abandon_hours: after which episodes that never end are closed.
+    standby: wait while another process serves the gate. abandon_hours: after which episodes that never end are closed. trusted:
+    addresses of proxies, or networks of them, that say who the caller is.
     """
 
     host: str
@@ -81,8 +85,14 @@ class ServerOptions:
     abandon_hours: float | None = None
     tls_cert: str | None = None
     tls_key: str | None = None
+    trusted: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        for address in self.trusted:
+            try:
+                ipaddress.ip_network(address)
+            except ValueError as error:
+                raise SettingError(f"--trust-proxy is an IP address or a network such as 10.0.0.0/24: {error}") from error
         if (self.tls_cert is None) != (self.tls_key is None):
             raise SettingError("--tls-cert and --tls-key belong together")
 
@@ -97,8 +107,6 @@ def make_service(
     options: ServerOptions,
 ) -> tuple[Service, Any]:
     """Return the service and the web server for it; SettingError for what does not fit. changes: to the gate's settings."""
-    import uvicorn
-
     database = Database.at(store)
     if database.version() is None if database.file is None or database.file.exists() else True:
         database.upgrade()
@@ -114,20 +122,9 @@ def make_service(
     worker = TrainerProcess(TrainerSetup(store, name, live.problem, load_host(learner, live.problem), gate_seed))
     abandon = None if options.abandon_hours is None else options.abandon_hours * 3600.0
     service = Service(live, EpisodeCounter(live, worker, abandon), options.standby, options.rate, options.names)
-    config = uvicorn.Config(
-        make_app(service),
-        options.host,
-        options.port,
-        log_config=None,
-        access_log=False,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=3,  # an open dashboard never hangs up by itself
-        limit_concurrency=512,
-        ssl_certfile=options.tls_cert,
-        ssl_keyfile=options.tls_key,
-        server_header=False,
-    )
-    server = uvicorn.Server(config)
+    raise_file_limit()
+    tls = {"ssl_certfile": options.tls_cert, "ssl_keyfile": options.tls_key}
+    server = GateServer(server_config(make_app(service), options.host, options.port, options.trusted, **tls))
     service.ending = lambda: server.should_exit
     return service, server
 

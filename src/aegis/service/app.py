@@ -21,6 +21,7 @@ from aegis.service.live_gate import LiveGate
 from aegis.service.metrics import ServiceMetrics
 from aegis.service.middleware import GuardMiddleware, RateLimit
 from aegis.service.routes import control, dashboard, monitoring
+from aegis.service.snapshots import Snapshots
 from aegis.service.status import GateStatus
 from aegis.version import __version__
 
@@ -40,6 +41,7 @@ class Service:
     rate: float = RATE
     hosts: Sequence[str] = ()
     reading: GateStatus = field(init=False)
+    snapshots: Snapshots = field(init=False)
     metrics: ServiceMetrics = field(default_factory=ServiceMetrics, init=False)
     ending: Callable[[], bool] = field(default=lambda: False, init=False)  # whether the web server is about to end
     _begun: bool = field(default=False, init=False)
@@ -47,6 +49,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.reading = GateStatus(self.live)
+        self.snapshots = Snapshots(self.reading, self.counting)
 
     def start(self) -> None:
         """Become the writer now, or in the background once the present one lets go. A second call does nothing.
@@ -100,6 +103,8 @@ def make_app(service: Service) -> ASGIApp:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.start()
+        with contextlib.suppress(StoreUnavailable):
+            access.protected()  # so that controllers are known before strangers come
         try:
             yield
         finally:
@@ -122,7 +127,7 @@ def make_app(service: Service) -> ASGIApp:
     app.include_router(dashboard.router)
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _invalid)
-    return GuardMiddleware(app, service.metrics, RateLimit(service.rate), LARGEST, access.verified, service.hosts)
+    return GuardMiddleware(app, service.metrics, RateLimit(service.rate), LARGEST, access, service.hosts)
 
 
 async def _service_error(_: Request, error: Exception) -> Response:

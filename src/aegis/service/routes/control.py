@@ -6,10 +6,11 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
+from aegis.service.admission import ShareRoute
 from aegis.service.routes.base import Controller, EpisodeName, Key, OperatorToken, answers, service_of
 from aegis.service.schemas import Accepted, Answer, Ask, Close, Closed, Done, Opened, OpenEpisode, Overrule, Reports, Say
 
-router = APIRouter(prefix="/v1", tags=["control"])
+router = APIRouter(prefix="/v1", tags=["control"], route_class=ShareRoute)
 
 
 @router.post("/episodes", response_model=Opened, responses=answers(409, 422, 503))
@@ -45,7 +46,7 @@ def close(request: Request, episode: EpisodeName, body: Close, key: Key, _: Cont
     return service_of(request).live.close(key, episode, body.abandoned, body.incomplete)
 
 
-operator_router = APIRouter(prefix="/v1", tags=["operate"])
+operator_router = APIRouter(prefix="/v1", tags=["operate"], route_class=ShareRoute)
 
 
 @operator_router.post("/operator", response_model=Done, responses=answers(409, 422, 503))
