@@ -19,7 +19,7 @@ from aegis.service.auth import (
     ROLES,
     make_token,
 )
-from aegis.service.middleware import HEADERS, RateLimit
+from aegis.service.http.middleware import HEADERS, RateLimit
 from aegis.service.status import GateStatus
 from aegis.service.store.database import Database
 
@@ -158,7 +158,7 @@ def test_nothing_secret_is_logged_or_sent_back(
 
 def test_a_rate_comes_back_with_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("aegis.service.middleware.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("aegis.service.http.middleware.time.monotonic", lambda: now[0])
     rates = RateLimit(2.0)
     assert [rates.allow("a") for _ in range(5)] == [True] * 4 + [False]
     assert rates.allow("b")  # every caller has its own

@@ -23,6 +23,7 @@ from aegis.problem import Problem
 from aegis.service import (
     Database,
     EpisodeCounter,
+    GateServer,
     Journal,
     JournalRecord,
     LiveGate,
@@ -32,6 +33,8 @@ from aegis.service import (
     list_tokens,
     load_journal_keys,
     make_app,
+    raise_file_limit,
+    server_config,
 )
 
 LOGGER_NAMES = ("aegis", "uvicorn", "asyncio")  # loggers that would otherwise write lines of their own kind
@@ -76,6 +79,7 @@ class ServerOptions:
     journal_key: the file whose key signs the journal.
     tls_client_ca: the authorities of callers, who then need a certificate.
     snapshot_every: records from one snapshot to the next.
+    trusted: addresses of proxies, or networks of them, that say who the caller is.
     """
 
     host: str
@@ -89,10 +93,16 @@ class ServerOptions:
     tls_key: str | None = None
     journal_key: str | None = None
     tls_client_ca: str | None = None
+    trusted: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.tls_client_ca is not None and self.tls_cert is None:
             raise SettingError("--tls-client-ca asks callers for certificates, over TLS: give --tls-cert and --tls-key too")
+        for address in self.trusted:
+            try:
+                ipaddress.ip_network(address)
+            except ValueError as error:
+                raise SettingError(f"--trust-proxy is an IP address or a network such as 10.0.0.0/24: {error}") from error
         if (self.tls_cert is None) != (self.tls_key is None):
             raise SettingError("--tls-cert and --tls-key belong together")
 
@@ -107,8 +117,6 @@ def make_service(
     options: ServerOptions,
 ) -> tuple[Service, Any]:
     """Return the service and the web server for it; SettingError for what does not fit. changes: to the gate's settings."""
-    import uvicorn
-
     database = Database.at(store)
     if database.version() is None if database.file is None or database.file.exists() else True:
         database.upgrade()
@@ -127,22 +135,14 @@ def make_service(
     abandon = None if options.abandon_hours is None else options.abandon_hours * 3600.0
     counting = EpisodeCounter(live, worker, abandon)
     service = Service(live, counting, options.standby, options.rate, options.names, options.snapshot_every)
-    config = uvicorn.Config(
-        make_app(service),
-        options.host,
-        options.port,
-        log_config=None,
-        access_log=False,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=3,  # an open dashboard never hangs up by itself
-        limit_concurrency=512,
-        ssl_certfile=options.tls_cert,
-        ssl_keyfile=options.tls_key,
-        ssl_ca_certs=options.tls_client_ca,
-        ssl_cert_reqs=ssl.CERT_NONE if options.tls_client_ca is None else ssl.CERT_REQUIRED,
-        server_header=False,
-    )
-    server = uvicorn.Server(config)
+    raise_file_limit()
+    tls = {
+        "ssl_certfile": options.tls_cert,
+        "ssl_keyfile": options.tls_key,
+        "ssl_ca_certs": options.tls_client_ca,
+        "ssl_cert_reqs": ssl.CERT_NONE if options.tls_client_ca is None else ssl.CERT_REQUIRED,
+    }
+    server = GateServer(server_config(make_app(service), options.host, options.port, options.trusted, **tls))
     service.ending = lambda: server.should_exit
     return service, server
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from aegis.service.client.gate_client import Client, Episode
     from aegis.service.episode_counter import EpisodeCounter
     from aegis.service.gate_problem import live_problem, sends_incumbent
+    from aegis.service.http.connections import GateServer, raise_file_limit, server_config
     from aegis.service.integrity import check_gate, check_store, rekey_gate
     from aegis.service.journal_export import export_gate
     from aegis.service.live_gate import LiveGate
@@ -33,6 +34,7 @@ _MODULES = {
     "client.gate_client": "Client Episode",
     "episode_counter": "EpisodeCounter",
     "gate_problem": "live_problem sends_incumbent",
+    "http.connections": "GateServer raise_file_limit server_config",
     "integrity": "check_gate check_store rekey_gate",
     "journal_export": "export_gate",
     "live_gate": "LiveGate",
@@ -53,6 +55,7 @@ __all__ = [
     "Database",
     "Episode",
     "EpisodeCounter",
+    "GateServer",
     "Journal",
     "JournalKeys",
     "JournalRecord",
@@ -74,10 +77,12 @@ __all__ = [
     "make_journal_key",
     "make_token",
     "parse_heads",
+    "raise_file_limit",
     "rekey_gate",
     "restore_backup",
     "revoke_token",
     "sends_incumbent",
+    "server_config",
     "write_backup",
 ]
 

@@ -16,10 +16,11 @@ from starlette.types import ASGIApp
 from aegis.errors import AegisError
 from aegis.service.auth import AccessControl
 from aegis.service.episode_counter import EpisodeCounter
+from aegis.service.http.middleware import GuardMiddleware, RateLimit
 from aegis.service.http_errors import NotWriter, ServiceError, StoreUnavailable, describe_validation_errors, error_answer
 from aegis.service.live_gate import LiveGate
 from aegis.service.metrics import ServiceMetrics
-from aegis.service.middleware import GuardMiddleware, RateLimit
+from aegis.service.read_models import ReadModels
 from aegis.service.routes import control, dashboard, monitoring
 from aegis.service.snapshot_writer import EVERY, SnapshotWriter
 from aegis.service.status import GateStatus
@@ -46,6 +47,7 @@ class Service:
     snapshot_every: int = EVERY
     snapshots: SnapshotWriter = field(init=False)
     reading: GateStatus = field(init=False)
+    models: ReadModels = field(init=False)
     metrics: ServiceMetrics = field(default_factory=ServiceMetrics, init=False)
     ending: Callable[[], bool] = field(default=lambda: False, init=False)  # whether the web server is about to end
     _begun: bool = field(default=False, init=False)
@@ -54,6 +56,7 @@ class Service:
     def __post_init__(self) -> None:
         self.reading = GateStatus(self.live)
         self.snapshots = SnapshotWriter(self.live, self.snapshot_every)
+        self.models = ReadModels(self.reading, self.counting)
 
     def start(self) -> None:
         """Become the writer now, or in the background once the present one lets go. A second call does nothing.
@@ -124,6 +127,8 @@ def make_app(service: Service) -> ASGIApp:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.start()
+        with contextlib.suppress(StoreUnavailable):
+            access.protected()  # so that controllers are known before strangers come
         try:
             yield
         finally:
@@ -146,7 +151,7 @@ def make_app(service: Service) -> ASGIApp:
     app.include_router(dashboard.router)
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _invalid)
-    return GuardMiddleware(app, service.metrics, RateLimit(service.rate), LARGEST, access.verified, service.hosts)
+    return GuardMiddleware(app, service.metrics, RateLimit(service.rate), LARGEST, access, service.hosts)
 
 
 async def _service_error(_: Request, error: Exception) -> Response:

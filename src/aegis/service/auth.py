@@ -10,7 +10,7 @@ import math
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -19,6 +19,7 @@ from fastapi import HTTPException, Request
 from sqlalchemy.exc import IntegrityError
 
 from aegis.errors import SettingError, check_choice
+from aegis.service.http.admission import run_in_share
 from aegis.service.store.database import Database, tokens_table
 
 ROLES = ("controller", "viewer", "operator")
@@ -69,9 +70,13 @@ def revoke_token(database: Database, name: str) -> None:
 
 def list_tokens(database: Database) -> list[Token]:
     """Return all tokens, without their secrets."""
+    return list(_tokens_by_hash(database).values())
+
+
+def _tokens_by_hash(database: Database) -> dict[str, Token]:
     with database.reading() as connection:
         rows = connection.execute(tokens_table.select().order_by(tokens_table.c.made)).mappings()
-        return [Token(row["name"], row["role"], row["made"], row["revoked"]) for row in rows]
+        return {row["hash"]: Token(row["name"], row["role"], row["made"], row["revoked"]) for row in rows}
 
 
 def find_token(database: Database, secret: str) -> Token | None:
@@ -103,6 +108,12 @@ MAY = {
     "operate": ("operator",),
 }
 
+
+def session_cookie(request: Request) -> str:
+    """Return the name of the cookie of a session. Over https it has a prefix, with which browsers refuse it from others."""
+    return f"__Host-{COOKIE}" if request.scope["scheme"] == "https" else COOKIE
+
+
 ANONYMOUS = Token("", "", "")  # the caller of a store without tokens
 
 
@@ -121,7 +132,11 @@ class AccessControl:
         """Say whether there are tokens. Once there are, there is no way back without them: revoked ones count too."""
         now = time.monotonic()
         if not self._any[1] and now - self._any[0] > REMEMBERED:
-            self._any = now, bool(list_tokens(self.database))
+            hashes = _tokens_by_hash(self.database)
+            for name, token in hashes.items():
+                if token.revoked is None:  # recognised from now on, and asked about when it comes
+                    self._known.setdefault(name, (-math.inf, token))
+            self._any = now, bool(hashes)
         return self._any[1]
 
     def caller(self, request: Request, what: str) -> Token:
@@ -154,11 +169,26 @@ class AccessControl:
                 here.popitem(last=False)
         return token
 
-    def verified(self, header: str) -> str | None:
-        """Return the hash of the token in an 'Authorization' header if it was found in the store before; asks memory alone."""
-        secret = _bearer(header)
-        name = None if secret is None else _hash(secret)
-        return name if name in self._known else None
+    def recognise(self, request: Request) -> Token | None:
+        """Return the token of a request if it was found in the store before, from memory alone; None if it is a stranger's.
+
+        Whether it allows anything is asked later (`caller`). A store without tokens has no strangers.
+        """
+        if not self._any[1]:
+            return ANONYMOUS
+        secret = self._presented(request)
+        return None if secret is None else self._known.get(_hash(secret), (0.0, None))[1]
+
+    def remembers(self, request: Request) -> bool:
+        """Say whether `caller` would answer from memory alone for the next moment."""
+        limit = time.monotonic() - 0.9 * REMEMBERED
+        if not self._any[1]:
+            return self._any[0] > limit
+        secret = self._presented(request)
+        if secret is None:
+            return True
+        name = _hash(secret)
+        return (self._known.get(name) or self._unknown.get(name, (-math.inf, None)))[0] > limit
 
     def open_session(self, secret: str) -> str:
         """Return the name of a new session for the holder of a token."""
@@ -181,17 +211,24 @@ class AccessControl:
         sent = request.headers.get(FORGERY, "")
         return hmac.compare_digest(sent.encode(), self.proof(session).encode())  # as bytes: a header may hold any letter
 
-    def _secret(self, request: Request) -> str | None:
+    def _presented(self, request: Request) -> str | None:
+        """Return the token that a request carries, or that of its session."""
         secret = _bearer(request.headers.get("authorization", ""))
         if secret is not None:
             return secret
-        session = request.cookies.get(COOKIE)
-        if session is None or session not in self._sessions:
-            return None
-        opened, secret = self._sessions[session]
+        session = request.cookies.get(session_cookie(request), "")
+        opened, secret = self._sessions.get(session, (-math.inf, None))
         if time.monotonic() - opened > SESSION_SECONDS:
             self.close_session(session)
             return None
+        return secret
+
+    def _secret(self, request: Request) -> str | None:
+        """Return the same, and refuse a browser that changes something without the proof of its page."""
+        secret = self._presented(request)
+        if secret is None or _bearer(request.headers.get("authorization", "")) is not None:
+            return secret
+        session = request.cookies[session_cookie(request)]
         if request.method != "GET" and not self._proved(request, session):
             raise HTTPException(403, f"a request from a browser carries the header '{FORGERY}' of its page")
         return secret
@@ -201,11 +238,13 @@ def _bearer(header: str) -> str | None:
     return header[7:].strip() if header.lower().startswith("bearer ") else None
 
 
-def require_permission(what: str) -> Callable[[Request], Token]:
+def require_permission(what: str) -> Callable[[Request], Awaitable[Token]]:
     """Return a dependency that lets only those through who may do `what`."""
 
-    def check(request: Request) -> Token:
+    async def check(request: Request) -> Token:
         access: AccessControl = request.app.state.access
-        return access.caller(request, what)
+        if access.remembers(request):
+            return access.caller(request, what)
+        return await run_in_share(access.caller, request, what)  # the store is asked, and nothing else waits for it
 
     return check

@@ -57,13 +57,16 @@ class ServiceMetrics:
         self.writer = Gauge("aegis_writer", "1 if this process is the writer of its gate.", registry=at)
 
     def text(self, reading: GateStatus, counting: EpisodeCounter) -> bytes:
-        """Return all metrics in Prometheus' format. The caller holds `live.changed`."""
+        """Return all metrics in Prometheus' format."""
         live, gate = reading.live, reading.live.state.gate
         self.writer.set(live.started)
         self.counting_failed.set(counting.failure is not None)
         if gate is not None:
-            for name, (_, value) in GAUGES.items():
-                self.gauges[name].set(value(live.state, gate))
+            with live.changed:  # for what is quick: no value walks all episodes
+                gate = live.state.opened
+                values = {name: value(live.state, gate) for name, (_, value) in GAUGES.items()}
+            for name, value in values.items():
+                self.gauges[name].set(value)
             for level in gate.levels:
                 deployed = gate.at(level)
                 self.handed_over.labels(level).set(deployed is not None)

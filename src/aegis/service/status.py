@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -96,6 +96,10 @@ class ControlChanges:
     def held(self, level: str) -> dict[str, Any] | None:
         """Return since when a level is controlled as it is now, and the last change; None if there was no change."""
         return self._control.get(level)
+
+    def all_held(self) -> dict[str, dict[str, Any]]:
+        """Return the same of every level that has changed hands."""
+        return dict(self._control)
 
 
 MOST_POINTS = 240  # points that are kept of a path; beyond it every other one is dropped
@@ -191,7 +195,7 @@ MOST_SHOWN = 60  # events and freezes that a page is sent
 
 @dataclass(slots=True)
 class GateStatus:
-    """Follows a live gate from its start. A reader holds `live.changed`."""
+    """Follows a live gate from its start. A reader holds `live.changed`. followed: events so far, without counted episodes."""
 
     live: LiveGate
     measure: Measure = field(init=False)
@@ -201,6 +205,7 @@ class GateStatus:
     ledger: list[dict[str, Any]] = field(default_factory=list, init=False)
     earned: dict[str, list[float]] = field(default_factory=dict, init=False)  # by `LiveEpisode.who`: sum of rewards, episodes
     overruled: int = field(default=0, init=False)
+    followed: int = field(default=0, init=False)
     aborted: int = field(default=0, init=False)  # episodes that were counted and not whole: cut off, or with rewards missing
     changes: ControlChanges = field(default_factory=ControlChanges, init=False)
 
@@ -251,6 +256,7 @@ class GateStatus:
     def _follow(self, event: Event, record: JournalRecord) -> None:
         if isinstance(event, UnitCounted | GateOpened):
             return
+        self.followed += 1
         shown = {"seq": record.seq, "at": record.at, **event_in_reward_units(event, self.measure), **self._over(event)}
         self.events = [*self.events[-MOST_EVENTS + 1 :], shown]
         self.changes.follow(event, shown)
@@ -281,9 +287,13 @@ class GateStatus:
 
     def gate(self) -> dict[str, Any]:
         """Return everything a page about the gate shows."""
-        state, live = self.live.state.opened, self.live.state
+        return self.picture()()
+
+    def picture(self) -> Callable[[], dict[str, Any]]:
+        """Return a function that returns what a page about the gate as it is now shows. It takes longer, and needs no lock."""
+        state, live, levels = self.live.state.opened, self.live.state, self.levels_picture()
         waiting, holding = live.waiting(), live.holding()
-        return {
+        moment = {
             "gate": self.live.name,
             "mode": state.settings.mode,
             "paused": state.paused,
@@ -301,6 +311,21 @@ class GateStatus:
                 "aborted": self.aborted,
                 "late": state.late,
             },
+            "changes": self.changes.history,
+            "ledger": {
+                "delta": state.settings.delta,
+                "spent": state.spent,
+                "freezes": state.freeze,
+                "entries": self.ledger[-MOST_SHOWN:],
+            },
+            "earned": {
+                who: {"mean": self.measure.value(total / count), "episodes": count} for who, (total, count) in self.earned.items()
+            },
+            "paths": self.paths.plain(),
+        }
+        events = self.events
+        return lambda: {
+            **moment,
             "audit": {
                 "refused": [_finding(item) for item in state.refusals],
                 "doubted": [item.level for item in state.deployed if item.in_doubt],
@@ -312,30 +337,23 @@ class GateStatus:
             "gates": {**self.live.count.plain(), "words": self.live.count.words},
             "promise": risk_promise(state, self.live.count.number > 1) if state.deployed else "",
             "next_freeze": next_freeze(state) if state.paused is None else None,
-            "levels": self.levels(),
+            "levels": levels(),
             "never": [name for name in self.live.problem.names if name not in state.levels],
             "leaves": {name: getattr(state.settings, name) for name in ("floor", "holdback", "share", "stage")},
-            "changes": self.changes.history,
-            "ledger": {
-                "delta": state.settings.delta,
-                "spent": state.spent,
-                "freezes": state.freeze,
-                "entries": self.ledger[-MOST_SHOWN:],
-            },
-            "earned": {
-                who: {"mean": self.measure.value(total / count), "episodes": count} for who, (total, count) in self.earned.items()
-            },
             "monitor": self._monitor(state),
-            "paths": self.paths.plain(),
-            "events": [_without_infinities(item) for item in self.events if item["kind"] not in ("frozen",)][-MOST_SHOWN:],
+            "events": [_without_infinities(item) for item in events if item["kind"] not in ("frozen",)][-MOST_SHOWN:],
         }
 
     def levels(self) -> list[dict[str, Any]]:
         """Return every level, outermost first: who controls it, and who challenges that."""
-        state = self.live.state.opened
-        return [self._level(state, item) for item in reversed(level_standings(state, self.measure))]
+        return self.levels_picture()()
 
-    def _level(self, state: GateState, item: LevelStanding) -> dict[str, Any]:
+    def levels_picture(self) -> Callable[[], list[dict[str, Any]]]:
+        """Return a function that returns every level as it is now. It takes longer, and needs no lock."""
+        state, held = self.live.state.opened, self.changes.all_held()
+        return lambda: [self._level(state, held, item) for item in reversed(level_standings(state, self.measure))]
+
+    def _level(self, state: GateState, held: Mapping[str, Any], item: LevelStanding) -> dict[str, Any]:
         deployed = state.at(item.level)
         waiting = next((one for one in state.waiting if one.level == item.level), None)
         level = {
@@ -346,7 +364,7 @@ class GateStatus:
             "comparator": self.comparators[item.level],
             "cap": None if deployed is None else deployed.cap,
             "gain_lower": item.gain_lower,
-            "held": self.changes.held(item.level),
+            "held": held.get(item.level),
             "waiting": None
             if waiting is None
             else {"challenge": waiting.challenge, "episode": waiting.episode, "why": waiting.why},

@@ -47,6 +47,9 @@ from aegis.errors import SettingError
 @click.option(
     "--rate", type=click.FloatRange(min=1), default=2000.0, show_default=True, help="Requests of one caller per second."
 )
+@options.repeated_option(
+    "--trust-proxy", "ADDRESS", "A proxy whose X-Forwarded-For and X-Forwarded-Proto are believed; repeatable."
+)
 @click.option("--tls-cert", type=click.Path(exists=True), metavar="FILE", help="Certificate chain, to serve over TLS.")
 @click.option("--tls-key", type=click.Path(exists=True), metavar="FILE", help="Its key.")
 @key_option("Signs the journal; made by 'aegis store key'.")
@@ -78,6 +81,7 @@ def command(
     gate_set: tuple[str, ...],
     seed: int | None,
     allow_host: tuple[str, ...],
+    trust_proxy: tuple[str, ...],
     log_level: str,
     simulate: str | None,
     legacy: str,
@@ -114,7 +118,7 @@ def command(
     settings |= options.parse_settings(gate_set, "--gate-set")
     gate = name or (simulate if problem is None else problem.stem) or "gate"
     names = () if allow_host == ("*",) else (*dict.fromkeys([*allow_host, host, "127.0.0.1", "localhost", "::1"]),)
-    served = ServerOptions(host=host, port=port, names=names, **typed)
+    served = ServerOptions(host=host, port=port, names=names, trusted=trust_proxy, **typed)
     stated = plant.problem if plant is not None else load_problem(str(problem))
     service, server = make_service(stated, store, gate, settings, seed, learner, served)
     service.start()  # before its web server, so that why it cannot start is an error like any other

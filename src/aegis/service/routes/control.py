@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
+from aegis.service.http.admission import ShareRoute
 from aegis.service.routes.base import Controller, EpisodeName, Key, OperatorToken, answers, service_of
 from aegis.service.schemas import (
     Accepted,
@@ -23,7 +24,7 @@ from aegis.service.schemas import (
     Say,
 )
 
-router = APIRouter(prefix="/v1", tags=["control"])
+router = APIRouter(prefix="/v1", tags=["control"], route_class=ShareRoute)
 
 
 @router.post("/episodes", response_model=Opened, responses=answers(409, 422, 503))
@@ -65,7 +66,7 @@ def close(request: Request, episode: EpisodeName, body: Close, key: Key, token: 
     return service_of(request).live.close(key, episode, body.abandoned, body.incomplete, caller=token.name or None)
 
 
-operator_router = APIRouter(prefix="/v1", tags=["operate"])
+operator_router = APIRouter(prefix="/v1", tags=["operate"], route_class=ShareRoute)
 
 
 @operator_router.post("/operator", response_model=Done, responses=answers(409, 422, 503))

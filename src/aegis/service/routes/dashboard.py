@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +12,11 @@ from fastapi import Path as PathParameter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 
-from aegis.service.auth import COOKIE, SESSION_SECONDS, AccessControl
+from aegis.service.auth import SESSION_SECONDS, AccessControl, session_cookie
+from aegis.service.http.admission import ShareRoute, run_in_share
 from aegis.service.routes.base import service_of
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=ShareRoute)
 PAGES = Path(__file__).parents[1] / "pages"
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -30,7 +30,7 @@ def _environment() -> Environment:
 def dashboard(request: Request) -> Response:
     """Return the dashboard, or the way in if a token is needed."""
     access: AccessControl = request.app.state.access
-    session = request.cookies.get(COOKIE, "")
+    session = request.cookies.get(session_cookie(request), "")
     role = "operator"
     if access.protected():
         try:
@@ -49,12 +49,18 @@ async def enter(request: Request) -> Response:
     access: AccessControl = request.app.state.access
     form = parse_qs((await request.body()).decode("utf-8", "replace"))
     secret = form.get("token", [""])[0].strip()
-    if await asyncio.to_thread(access.token, secret) is None:
+    if await run_in_share(access.token, secret) is None:
         return HTMLResponse(_environment().get_template("enter.html").render(wrong=True), 401)
+    return _with_cookie(request, access.open_session(secret), int(SESSION_SECONDS))
+
+
+def _with_cookie(request: Request, session: str, seconds: int) -> Response:
+    """Return the way to the page, with the cookie of a session; 0 seconds delete it, which takes the same attributes."""
     answer = RedirectResponse("/", 303)
-    secure = request.url.scheme == "https"
-    name = access.open_session(secret)
-    answer.set_cookie(COOKIE, name, max_age=int(SESSION_SECONDS), httponly=True, samesite="strict", secure=secure)
+    secure = request.scope["scheme"] == "https"
+    answer.set_cookie(
+        session_cookie(request), session, max_age=seconds, path="/", httponly=True, samesite="strict", secure=secure
+    )
     return answer
 
 
@@ -69,10 +75,8 @@ def leave(request: Request) -> Response:
     """End a session."""
     _from_here(request)
     access: AccessControl = request.app.state.access
-    access.close_session(request.cookies.get(COOKIE, ""))
-    answer = RedirectResponse("/", 303)
-    answer.delete_cookie(COOKIE)
-    return answer
+    access.close_session(request.cookies.get(session_cookie(request), ""))
+    return _with_cookie(request, "", 0)
 
 
 @router.get("/pages/{name}")

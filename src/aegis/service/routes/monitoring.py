@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
+from aegis.service.auth import require_permission
 from aegis.service.gate_problem import comparators_by_level, sends_incumbent
-from aegis.service.http_errors import NotWriter, StoreUnavailable
+from aegis.service.http.admission import ShareRoute
+from aegis.service.http_errors import StoreUnavailable
 from aegis.service.live_state import EVENT
 from aegis.service.routes.base import Reader, answers, service_of
-from aegis.service.status import GateStatus
 
-router = APIRouter(prefix="/v1", tags=["read"])
+router = APIRouter(prefix="/v1", tags=["read"], route_class=ShareRoute)
+may_read = require_permission("read")
 PULSE = 1.0  # seconds between two looks of a stream
 QUIET = 15.0  # seconds after which a stream says that it is still there
 
 
-@contextlib.contextmanager
-def _status(request: Request) -> Iterator[GateStatus]:
-    """Yield the status of the gate, which nothing changes meanwhile; NotWriter before it was opened."""
-    service = service_of(request)
-    with service.live.changed:
-        if not service.live.resumed:
-            raise NotWriter("the gate is not open yet in this process")
-        yield service.reading
+async def _read(request: Request, what: str) -> Response:
+    model = await service_of(request).models.read(what)
+    return Response(model.body, media_type="application/json")
 
 
-@router.get("/gate", responses=answers(503))
-def gate(request: Request, _: Reader) -> dict[str, Any]:
+@router.get("/gate", response_model=dict[str, Any], responses=answers(503))
+async def gate(request: Request, _: Reader) -> Response:
     """Return who controls what, why, and what happens next: everything that the page shows."""
-    return _shown(request)
+    return await _read(request, "gate")
 
 
 @router.get("/problem", responses=answers(503))
@@ -62,26 +57,22 @@ def problem(request: Request, _: Reader) -> dict[str, Any]:
     }
 
 
-@router.get("/levels", responses=answers(503))
-def levels(request: Request, _: Reader) -> list[dict[str, Any]]:
+@router.get("/levels", response_model=list[dict[str, Any]], responses=answers(503))
+async def levels(request: Request, _: Reader) -> Response:
     """Return every level, outermost first: who controls it, and who challenges that."""
-    with _status(request) as status:
-        return status.levels()
+    return await _read(request, "levels")
 
 
-@router.get("/certificates", responses=answers(503))
-def certificates(request: Request, _: Reader) -> list[dict[str, Any]]:
+@router.get("/certificates", response_model=list[dict[str, Any]], responses=answers(503))
+async def certificates(request: Request, _: Reader) -> Response:
     """Return what was certified of every policy that was put in control."""
-    with _status(request) as status:
-        return list(status.certificates)
+    return await _read(request, "certificates")
 
 
-@router.get("/ledger", responses=answers(503))
-def ledger(request: Request, _: Reader) -> dict[str, Any]:
+@router.get("/ledger", response_model=dict[str, Any], responses=answers(503))
+async def ledger(request: Request, _: Reader) -> Response:
     """Return the risk that was promised, what is spent of it, and on what."""
-    with _status(request) as status:
-        state = status.live.state.opened
-        return {"delta": state.settings.delta, "spent": state.spent, "entries": list(status.ledger)}
+    return await _read(request, "ledger")
 
 
 @router.get("/events", responses=answers(422, 503))
@@ -97,17 +88,16 @@ def events(
     return [{**{name: getattr(item, name) for name in about}, **item.body["event"]} for item in records]
 
 
-@router.get("/head", responses=answers(503))
-def head(request: Request, _: Reader) -> dict[str, Any]:
+@router.get("/head", response_model=dict[str, Any], responses=answers(503))
+async def head(request: Request, _: Reader) -> Response:
     """Return the newest record that this process has written: kept elsewhere, it shows later whether records were cut off."""
-    with _status(request) as status:
-        chain = status.live.journal.chain
-        return {**chain.plain(), "keyed": chain.signer is not None}
+    return await _read(request, "head")
 
 
 @router.get("/health", responses={503: {"description": "Not the writer, or the store cannot be written."}})
-def health(request: Request) -> JSONResponse:
+async def health(request: Request) -> JSONResponse:
     """Say whether the gate answers; open to all, for load balancers."""
+    # A coroutine that takes no lock: it answers while a write hangs, and while all threads are busy.
     service = service_of(request)
     failure = service.live.failure
     health = {"writer": service.live.started, "store": failure, "counting": service.counting.failure}
@@ -118,42 +108,35 @@ def health(request: Request) -> JSONResponse:
 def metrics(request: Request, _: Reader) -> Response:
     """Return numbers for Prometheus."""
     service = service_of(request)
-    with service.live.changed:
-        text = service.metrics.text(service.reading, service.counting)
-    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(
+        service.metrics.text(service.reading, service.counting), media_type="text/plain; version=0.0.4; charset=utf-8"
+    )
 
 
 @router.get("/stream", response_class=StreamingResponse, responses=answers(503))
-def stream(request: Request, _: Reader) -> StreamingResponse:
+async def stream(request: Request, _: Reader) -> StreamingResponse:
     """Send what the page shows, again whenever something has changed (server-sent events)."""
     return StreamingResponse(_changes(request), media_type="text/event-stream")
 
 
-async def _changes(request: Request) -> AsyncIterator[str]:
-    service, shown_until, quiet = service_of(request), -1, 0.0
-    # In a thread: the store may be asked about the token, and all other requests would wait for it.
-    while not service.ending() and await asyncio.to_thread(_may_read, request) and not await request.is_disconnected():
-        last = service.live.journal.last
-        if last != shown_until and service.live.resumed:
-            shown_until, quiet = last, 0.0
-            shown = await asyncio.to_thread(_shown, request)
-            yield f"event: gate\ndata: {json.dumps(shown)}\n\n"
+async def _changes(request: Request) -> AsyncIterator[bytes]:
+    service, shown, quiet = service_of(request), None, 0.0
+    while not service.ending() and await _may_read(request):
+        quiet += PULSE
+        model = await service.models.read("gate") if service.live.resumed else None
+        if model is not None and model is not shown:
+            shown, quiet = model, 0.0
+            yield model.event
         elif quiet >= QUIET:
             quiet = 0.0
-            yield ": still here\n\n"
+            yield b": still here\n\n"
         await asyncio.sleep(PULSE)
-        quiet += PULSE
 
 
-def _may_read(request: Request) -> bool:
+async def _may_read(request: Request) -> bool:
     """Say whether the listener may still read: a token may be revoked. If the store is away, the next request gets an error."""
     try:
-        request.app.state.access.caller(request, "read")
+        await may_read(request)
     except (HTTPException, StoreUnavailable):
         return False
     return True
-
-
-def _shown(request: Request) -> dict[str, Any]:
-    with _status(request) as status:
-        return {**status.gate(), "counting": service_of(request).counting.failure}

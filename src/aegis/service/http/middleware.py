@@ -1,11 +1,11 @@
-"""Middleware around every request: size, rate and host limits, browser headers, a log line."""
+"""Middleware around every request: size, rate and host limits, its share of the service, browser headers, a log line."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -14,6 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from aegis.service.auth import ANONYMOUS, MAY, AccessControl, Token
+from aegis.service.http.admission import HEALTH, READ, STRANGER, STREAM, Admission, request_kind
 from aegis.service.http_errors import error_answer
 from aegis.service.metrics import ServiceMetrics
 
@@ -30,7 +32,9 @@ HEADERS = (
         b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     ),
 )
+SECURE = (b"strict-transport-security", b"max-age=31536000")  # of answers over https
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # others are counted together
+KNOWN = "aegis.known"  # in the scope of a request: its caller is no stranger
 FEW = 10_000  # addresses whose rates are remembered
 log = logging.getLogger("aegis.service.requests")
 
@@ -59,17 +63,19 @@ class TooLarge(HTTPException):
 
 @dataclass(slots=True)
 class GuardMiddleware:
-    """The outermost layer of the service. hosts: names under which it may be asked, empty for any.
-
-    verified: says from memory alone whose token an 'Authorization' header holds, None unless it was found to be one before.
-    """
+    """The outermost layer of the service. hosts: names under which it may be asked, empty for any."""
 
     app: ASGIApp
     metrics: ServiceMetrics
     rates: RateLimit
     largest: int
-    verified: Callable[[str], str | None]
+    access: AccessControl
     hosts: Sequence[str] = ()
+    admission: Admission = field(default_factory=Admission)
+    _names: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._names = frozenset(name.lower() for name in self.hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -77,28 +83,46 @@ class GuardMiddleware:
             await self.app(scope, receive, send)
             return
         started, answered = time.perf_counter(), {"status": 500}
+        secure = (SECURE,) if scope["scheme"] == "https" else ()
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 answered["status"] = message["status"]
-                message["headers"] = [*message.get("headers", []), *HEADERS, (b"cache-control", b"no-store")]
+                message["headers"] = [*message.get("headers", []), *HEADERS, *secure, (b"cache-control", b"no-store")]
             await send(message)
 
-        refusal = self._refusal(scope)
+        request = Request(scope)
+        caller = self.access.recognise(request)
+        scope[KNOWN] = caller is not None
+        refusal = self._refusal(request, caller)
         try:
             if refusal is not None:
                 await refusal(scope, receive, sending)
+            elif scope["path"] == HEALTH:
+                await self.app(scope, receive, sending)
             else:
-                await self.app(scope, _limited(receive, self.largest), sending)
+                await self._admitted(caller, scope, receive, sending)
         except TooLarge as error:
             await error_answer(error.detail, 413)(scope, receive, sending)
         finally:
             self._note(scope, answered["status"], time.perf_counter() - started)
 
-    def _refusal(self, scope: Scope) -> Response | None:
-        request = Request(scope)
+    async def _admitted(self, caller: Token | None, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request in the share of its kind. Callers who may not do what they ask for have a share of their own."""
+        kind = request_kind(scope["method"], scope["path"])
+        may = caller is ANONYMOUS or (caller is not None and caller.role in MAY[READ if kind == STREAM else kind])
+        share = self.admission.enter(kind if may else STRANGER)
+        if share is None:
+            await error_answer(f"too many requests of this kind ({kind}) are under way; try again", 503)(scope, receive, send)
+            return
+        try:
+            await self.app(scope, _limited(receive, self.largest), send)
+        finally:
+            self.admission.leave(share)
+
+    def _refusal(self, request: Request, caller: Token | None) -> Response | None:
         host = _host(request.headers.get("host", ""))
-        if self.hosts and host not in [name.lower() for name in self.hosts]:
+        if self._names and host not in self._names:
             return error_answer(
                 f"this service is not called '{host[:100]}'; allowed: {', '.join(self.hosts)} (--allow-host)", 421
             )
@@ -106,9 +130,8 @@ class GuardMiddleware:
         if not (length.isascii() and length.isdigit()) or int(length) > self.largest:
             return error_answer(f"a body has at most {self.largest} bytes", 413)
         # By address until a token has been verified: invented tokens share the rate of their address.
-        token = self.verified(request.headers.get("authorization", ""))
-        caller = f"token {token}" if token is not None else f"address {request.client.host if request.client else ''}"
-        if not self.rates.allow(caller):
+        address = f"address {request.client.host if request.client else ''}"
+        if not self.rates.allow(f"token {caller.name}" if caller is not None and caller is not ANONYMOUS else address):
             return error_answer("too many requests; wait a little", 429)
         return None
 

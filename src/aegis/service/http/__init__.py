@@ -1,0 +1,1 @@
+"""HTTP: connections, admission of requests, and what surrounds each of them."""
