@@ -8,11 +8,13 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from fastapi import Request
 from service_cases import bearer, dose, key, make_live, make_service, post, recipe, result, said, served
 
 from aegis.service import auth as access_module
 from aegis.service.app import Service
 from aegis.service.auth import (
+    ANONYMOUS,
     COOKIE,
     FORGERY,
     MAY,
@@ -31,6 +33,7 @@ READS = ("gate", "problem", "levels", "certificates", "ledger", "events", "head"
 WRITES = {
     "/v1/episodes": ("control", {"id": "e"}),
     "/v1/episodes/e/decisions": ("control", recipe()),
+    "/v1/episodes/e/replaced": ("control", {"decision": "r", "used": "off", "why": "interlock"}),
     "/v1/episodes/e/overruled": ("control", {"ask": dose(), "used": 1.0}),
     "/v1/results": ("control", {"items": [result("e")]}),
     "/v1/episodes/e/close": ("control", {}),
@@ -205,19 +208,26 @@ def test_tokens_that_are_made_up_do_not_push_out_real_ones(file_database: Databa
     monkeypatch.setattr(access_module, "MOST", 3)
     access, token = AccessControl(file_database), make_token(file_database, "me", "viewer")
     header = f"Bearer {token}"
-    assert access.verified(header) is None
-    assert access.token(token) is not None
+    assert recognised(access, "") == ANONYMOUS  # a store without tokens has no strangers, as long as it is not asked again
+    assert access.protected()
+    assert recognised(access, header) is not None
     for place in range(5):
         assert access.token(f"aegis_{place}") is None
-        assert access.verified(f"Bearer aegis_{place}") is None
-    assert access.verified(header) == access.verified(f"bearer  {token} ") is not None
-    assert access.verified(token) is None
-    assert access.verified("") is None
+        assert recognised(access, f"Bearer aegis_{place}") is None
+    assert recognised(access, header) == recognised(access, f"bearer  {token} ") == access.token(token)
+    assert recognised(access, token) is None
+    assert recognised(access, "") is None
     assert len(access._unknown) == 3
     revoke_token(file_database, "me")
     monkeypatch.setattr(access_module, "REMEMBERED", -1.0)  # as if that time had passed
     assert access.token(token) is None
-    assert access.verified(header) is None
+    assert recognised(access, header) is None
+
+
+def recognised(access: AccessControl, header: str) -> Token | None:
+    """Return whose request it is that has an 'Authorization' header, from memory alone."""
+    scope = {"type": "http", "method": "GET", "scheme": "http", "path": "/", "headers": [(b"authorization", header.encode())]}
+    return access.recognise(Request(scope))
 
 
 # ---- what is written down ----------------------------------------------------------------------------------------------------

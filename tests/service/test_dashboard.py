@@ -20,8 +20,8 @@ from aegis.handover import Alarm, Paused, Postponed, event_to_plain
 from aegis.service.auth import make_token
 from aegis.service.episode_counter import EpisodeCounter
 from aegis.service.live_state import EVENT
-from aegis.service.routes import monitoring
 from aegis.service.schemas import Ask
+from aegis.service.status import GateStatus
 from aegis.service.store.journal import JournalEntry
 
 WAITS = 15_000.0  # milliseconds that a page has to show something
@@ -437,7 +437,7 @@ def test_a_stream_that_breaks_is_not_live_even_if_the_gate_answers(
     def broken(_: Any) -> dict[str, Any]:
         raise RuntimeError("nothing to show")
 
-    monkeypatch.setattr(monitoring, "_shown", broken)
+    monkeypatch.setattr(GateStatus, "picture", broken)
     waiting.run(1)
     sees(page, "#stale", "NOT LIVE: CONNECTION LOST.")
     page.wait_for_timeout(200)

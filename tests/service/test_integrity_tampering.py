@@ -360,7 +360,7 @@ def test_readers_without_the_key_go_on(signed: Database, tmp_path: Path) -> None
         resume_trainer(TrainerSetup(*(getattr(setup, name) for name in setup.__slots__[:5]), str(tmp_path / "wrong.key")))
     assert len(list(Journal(signed, GATE).read())) == list_heads(signed)[0].seq
     reader = Journal(signed, GATE)
-    reader.news()
+    list(reader.news())
     with pytest.raises(SettingError, match="not known here"):
         reader.append([JournalEntry("writer", {"writer": "x"})])
 

@@ -124,7 +124,7 @@ def test_a_failure_inside_says_nothing_and_has_the_headers(
     def broken(_: GateStatus) -> None:
         raise RuntimeError("the secret is 42")
 
-    monkeypatch.setattr(GateStatus, "levels", broken)
+    monkeypatch.setattr(GateStatus, "levels_picture", broken)
     answer = client.get("/v1/levels", headers=bearer(tokens["viewer"]))
     assert answer.status_code == 500
     assert "42" not in answer.text

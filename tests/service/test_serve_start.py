@@ -133,7 +133,7 @@ def test_every_line_is_one_json_object(
     def broken(_: GateStatus) -> None:
         raise RuntimeError("it broke")
 
-    monkeypatch.setattr(GateStatus, "levels", broken)
+    monkeypatch.setattr(GateStatus, "levels_picture", broken)
     log_json_lines("info")
     with served(make_service(make_live(file_database))) as client:
         assert client.get("/v1/health").status_code == 200

@@ -75,8 +75,8 @@ class LiveEpisode:
     last: str = ""
     cut: bool = False
     owner: str | None = None
-    known: float = field(default_factory=clock.monotonic, compare=False)
-    heard: float = field(default_factory=clock.monotonic, compare=False)
+    known: float = field(default_factory=clock.monotonic, compare=False, repr=False)
+    heard: float = field(default_factory=clock.monotonic, compare=False, repr=False)
 
     def cut_off(self) -> None:
         """Take note that not all of its decisions are known: it is no evidence."""

@@ -1,6 +1,6 @@
 """Admission: how many requests of each kind are answered at a time, and in whose threads.
 
-Control systems, operators, readers, streams and strangers have shares of their own, so that none of them starves another.
+Control systems, operators, readers, streams and strangers have shares of their own, so that a crowd of one kind starves no other.
 """
 
 from __future__ import annotations
