@@ -21,6 +21,7 @@ from aegis.service.auth import make_token
 from aegis.service.episode_counter import EpisodeCounter
 from aegis.service.live_state import EVENT
 from aegis.service.schemas import Ask
+from aegis.service.routes import monitoring
 from aegis.service.status import GateStatus
 from aegis.service.store.journal import JournalEntry
 
@@ -100,7 +101,8 @@ class Looker:
 @pytest.fixture(scope="module", autouse=True)
 def quick() -> Iterator[None]:
     """Let streams look more often than once in a second."""
-    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(monitoring, "PULSE", 0.05)
+        patched.setattr("aegis.service.read_models.PULSE", 0.05)
         patched.setattr(monitoring, "PULSE", 0.05)
         yield
 
