@@ -101,9 +101,9 @@ class Looker:
 @pytest.fixture(scope="module", autouse=True)
 def quick() -> Iterator[None]:
     """Let streams look more often than once in a second."""
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(monitoring, "PULSE", 0.05)
         patched.setattr("aegis.service.read_models.PULSE", 0.05)
-        patched.setattr(monitoring, "PULSE", 0.05)
         yield
 
 
