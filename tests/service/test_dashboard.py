@@ -20,8 +20,8 @@ from aegis.handover import Alarm, Paused, Postponed, event_to_plain
 from aegis.service.auth import make_token
 from aegis.service.episode_counter import EpisodeCounter
 from aegis.service.live_state import EVENT
-from aegis.service.schemas import Ask
 from aegis.service.routes import monitoring
+from aegis.service.schemas import Ask
 from aegis.service.status import GateStatus
 from aegis.service.store.journal import JournalEntry
 
