@@ -10,6 +10,7 @@ from aegis.errors import SettingError
 from aegis.ope import Comparator, describe_comparator, reward_measure
 from aegis.policies import FullColumns
 from aegis.problem import Incumbent, Level, Policy, Problem, Propensity, Scope
+from aegis.service.client.names import ALLOWED, is_name
 
 SENT = "as the control system sends it with each decision"
 
@@ -25,6 +26,9 @@ def live_problem(problem: Problem) -> Problem:
             f"a live gate counts episodes one by one; in this problem they depend on each other within '{problem.cluster_name}'. "
             "Log them and certify from the log (aegis certify), whose units are clusters"
         )
+    wrong = next((level.name for level in problem.levels if not is_name(level.name)), None)
+    if wrong is not None:
+        raise SettingError(f"no gate can serve a level that is called {wrong!r}: {ALLOWED}")
     reward_measure(problem)  # refuses a reward without a range
     reward = replace(problem.reward, closed=None)  # an episode is counted once everything is there
     return replace(problem, levels=tuple(_exact(level) for level in problem.levels), reward=reward)

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from aegis.handover import ACTIONS
+from aegis.service.client.names import LONGEST_DECISION, LONGEST_NAME, NAME
 
-NAME = r"^\w(?:[\w .,:;+#()-]*[\w.,:;+#()-])?$"  # letters of any language, and blanks within; no slash, which parts paths
-LONGEST_NAME = 100
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=NAME)]
+DecisionName = Annotated[str, Field(min_length=1, max_length=LONGEST_DECISION, pattern=NAME)]
 Number = Annotated[StrictInt | StrictFloat, Field(ge=-1e300, le=1e300)]
 Value = StrictBool | Number | Annotated[StrictStr, Field(max_length=200)]
 Numbers = Annotated[list[Number], Field(max_length=1000)]
@@ -52,8 +52,8 @@ class Ask(Body):
     """Asks for a decision."""
 
     level: Name
-    id: Name | None = Field(None, description="Your own name of it, unique in its episode.")
-    parent: Name | None = Field(None, description="The decision above; may be left out if there is only one.")
+    id: DecisionName | None = Field(None, description="Your own name of it, unique in its episode.")
+    parent: DecisionName | None = Field(None, description="The decision above; may be left out if there is only one.")
     context: Annotated[dict[str, Value | Numbers], Field(max_length=1000)] = Field(default_factory=dict)
     available: Annotated[list[StrictBool], Field(max_length=100_000)] | None = Field(
         None, description="One flag for each action, at levels with an action mask."
@@ -72,7 +72,7 @@ class Overrule(Body):
 class Replace(Body):
     """Says that an interlock or a person replaced the action of a decision. The episode counts at its worst for challengers."""
 
-    decision: Name
+    decision: DecisionName
     used: Value = Field(description="What was done instead; it need not be an action of the level.")
     why: Annotated[str, Field(max_length=1000)] | None = Field(None, description="A reason, which is kept.")
 
@@ -81,7 +81,7 @@ class Report(Body):
     """The result of a decision."""
 
     episode: Name
-    decision: Name | None = Field(None, description="Left out where rewards belong to whole episodes.")
+    decision: DecisionName | None = Field(None, description="Left out where rewards belong to whole episodes.")
     reward: Number | None = None
     missing: bool = Field(False, description="The reward will never come.")
     outcome: Value | Numbers | None = None

@@ -25,6 +25,7 @@ from aegis.problem import Problem, load_problem
 from aegis.service.client.choices import ActionChoice, UnreportedChoice, read_choice, same_action
 from aegis.service.client.counters import CLOSED, NO_ANSWER, REFUSED, SPOOL, UNABLE, UNAUTHORISED, ClientCounters, DecisionCounter
 from aegis.service.client.fallback import ProblemFacts, draw_legacy_action
+from aegis.service.client.names import ALLOWED, LONGEST_NAME, is_name
 from aegis.service.client.spool import RESULTS, STANDS_IN, DeliveryThread, KeptChoice, Refusal, Spool
 from aegis.service.client.transport import GateAway, GateConnection, GateRefusal, make_tls_context, to_json_value
 
@@ -227,8 +228,16 @@ class Client:
         self.close()
 
     def open_episode(self, name: str | None = None, time: Any = None) -> Episode:
-        """Open an episode, or go on with one that this control system opened before it was restarted."""
-        chosen = str(name).encode(errors="replace").decode() if name is not None and name != "" else uuid.uuid4().hex
+        """Open an episode, or go on with one that this control system opened before it was restarted.
+
+        A name that the gate will refuse is a warning; a strict client raises InputError.
+        """
+        chosen = uuid.uuid4().hex if name is None or name == "" else str(name).encode(errors="backslashreplace").decode()
+        if not is_name(chosen):
+            words = f"{chosen[:LONGEST_NAME]!r} cannot be the id of an episode, and the gate will refuse it: {ALLOWED}"
+            if self.strict:
+                raise InputError(words)
+            log.warning("%s", words)
         unknown: tuple[int, list[KeptChoice]] = (0, [])
         end = self._end()
         times, choices = self._spooled(end, unknown, self.spool.resume, chosen)

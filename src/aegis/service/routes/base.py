@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Path, Request
 
 from aegis.service.auth import Token, require_permission
-from aegis.service.schemas import LONGEST_NAME, NAME, ErrorAnswer
+from aegis.service.client.names import LONGEST_NAME, NAME
+from aegis.service.schemas import ErrorAnswer
 
 # No spaces: keys with one are the gate's own.
 Key = Annotated[
