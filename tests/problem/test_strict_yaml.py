@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -31,6 +32,13 @@ def test_these_are_texts(word: str) -> None:
 def test_these_are_not(word: str, value: object) -> None:
     found = read_yaml(f"x: {word}", "t")["x"]
     assert found == value and type(found) is type(value)
+
+
+def test_json_is_read_as_other_readers_of_it_do() -> None:
+    content = {"name": "Rezept 🧪", "👩\u200d🔬": ["快", "\u2028"]}
+    assert read_yaml(json.dumps(content), "x") == content
+    with pytest.raises(ProblemError, match="not valid YAML"):
+        read_yaml('{"name": "\\ud83e"}', "x")
 
 
 def test_not_a_number() -> None:

@@ -15,13 +15,18 @@ import pytest
 from client_cases import doses
 from prometheus_client.parser import text_string_to_metric_families
 from served_gate import Helper, Served
-from service_cases import SMALL, make_live, small_problem
+from service_cases import SMALL, make_live, make_service, small_problem
+from service_cases import served as serve_here
 
 from aegis.cli import main
 from aegis.errors import InputError, SettingError
+from aegis.handover import GateSettings
 from aegis.problem import load_problem, parse_problem
+from aegis.service import list_gates
 from aegis.service.app import Service
 from aegis.service.client.gate_client import Client
+from aegis.service.journal_export import _folder_name
+from aegis.service.live_gate import LiveGate
 from aegis.service.store.database import Database
 
 OUTER, INNER = "Rezept der Schicht 🧪", "جرعة <b>&'\" 50%?#"
@@ -109,7 +114,7 @@ def test_an_id_that_no_gate_takes_is_refused_where_it_is_named(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     strict = Client("http://127.0.0.1:9", timeout=0.2, spool=tmp_path / "strict", problem=small_problem(), strict=True)
-    with pytest.raises(InputError, match="cannot be the id of an episode.*no slash"):
+    with pytest.raises(InputError, match=r"cannot be the id of an episode.*no slash"):
         strict.open_episode(name)
     strict.close(0.0)
     gate = Client("http://127.0.0.1:9", timeout=0.2, spool=tmp_path / "spool", problem=small_problem())
@@ -122,14 +127,11 @@ def test_an_id_that_no_gate_takes_is_refused_where_it_is_named(
 @pytest.mark.parametrize("name", ["a/b", "../x", "a\\b", "x" * 101])
 def test_a_level_that_no_gate_can_serve_is_refused_at_the_start(name: str, file_database: Database) -> None:
     problem = parse_problem(SMALL.replace("name: dose", f"name: {json.dumps(name)}"))
-    with pytest.raises(SettingError, match="no gate can serve a level that is called .*no slash"):
+    with pytest.raises(SettingError, match=r"no gate can serve a level that is called .*no slash"):
         make_live(file_database, problem)
 
 
 def test_a_level_whose_name_is_as_long_as_it_may_be(file_database: Database, tmp_path: Path) -> None:
-    from service_cases import make_service
-    from service_cases import served as serve_here
-
     long = "量" * 100
     service: Service = make_service(make_live(file_database, parse_problem(SMALL.replace("name: dose", f"name: {long}"))))
     with serve_here(service) as http, Client(str(http.base_url), timeout=10, spool=tmp_path / "spool", strict=True) as gate:
@@ -140,3 +142,26 @@ def test_a_level_whose_name_is_as_long_as_it_may_be(file_database: Database, tmp
         episode.close()
         assert gate.flush(30) and gate.refused == []
     assert service.live.state.trees["e" * 100].closed
+
+
+@pytest.mark.parametrize("name", ["Früh 第1", "Fru\u0308h", "हिन्दी", "a_b.c:d-e"])
+def test_a_gate_has_a_name_of_any_language(name: str, file_database: Database) -> None:
+    live = LiveGate(file_database, name, small_problem(), GateSettings(), 7)
+    live.start()
+    live.stop()
+    assert list_gates(file_database) == [name]
+
+
+@pytest.mark.parametrize("name", ["", "_a", ".a", "a/b", "\u0308a", "a\nb", "x" * 65])
+def test_what_cannot_be_part_of_a_file_name_is_no_gate(name: str, file_database: Database) -> None:
+    with pytest.raises(SettingError, match="the name of a gate"):
+        LiveGate(file_database, name, small_problem(), GateSettings(), 7)
+
+
+def test_the_folder_of_a_challenge_fits_into_a_file_system(tmp_path: Path) -> None:
+    names = [f"1-{'量' * 100}-{number}" for number in range(3)]
+    folders = {_folder_name(name) for name in names}
+    assert len(folders) == 3 and all(folder.startswith("1-量") for folder in folders)
+    for folder in folders:
+        (tmp_path / folder).mkdir()
+    assert _folder_name("1-Rezept der Schicht-3") == "1-Rezept der Schicht-3"

@@ -40,6 +40,13 @@ class _Loader(yaml.SafeLoader):
             keys.add(key)
         return super().construct_mapping(node, deep)
 
+    def construct_scalar(self, node: yaml.ScalarNode) -> Any:
+        """Read a sign that JSON writes as two escapes, as one; half of one is no text."""
+        value = super().construct_scalar(node)
+        if isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
+            return value.encode("utf-16", "surrogatepass").decode("utf-16")
+        return value
+
 
 class _Dumper(yaml.SafeDumper):
     """Quotes every text that this loader or a YAML 1.1 reader would take for something else."""

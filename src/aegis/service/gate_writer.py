@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import threading
 import time
+import unicodedata
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,7 +42,7 @@ from aegis.service.store.snapshots import Follower, restore_newest
 from aegis.version import __version__
 
 StoredPieces = Mapping[str, tuple[str, bytes]]
-NAMES = re.compile(r"[^\W_][\w .:-]{0,63}")  # of gates: they become part of the name of a file
+LONGEST_GATE = 64  # characters of the name of a gate, which becomes part of the name of a file
 PLACE = "place"  # in the first record: how many gates were in the store before it
 SLOW = 1.0  # seconds after which a write that is not confirmed makes the gate unhealthy
 AWAY = "the store does not answer, or was away and is looked at now: nothing was done, try again"
@@ -80,7 +80,7 @@ class GateWriter:
     _caller: str | None = field(default=None, init=False)  # of the request that is being answered
 
     def __post_init__(self) -> None:
-        if not NAMES.fullmatch(self.name):
+        if not _is_gate_name(self.name):
             raise SettingError(f"the name of a gate has up to 64 letters, digits, spaces and ._:-, found {self.name!r}")
         refuse_interval_actions(self.stated)
         self.problem = live_problem(self.stated)
@@ -296,3 +296,9 @@ class GateWriter:
                     raise NotWriter(f"another process has become the writer of gate '{self.name}'")
         finally:
             self._recovering.release()
+
+
+def _is_gate_name(name: str) -> bool:
+    """Say whether a gate can have a name. Marks belong to letters: many scripts, and some file systems, write them apart."""
+    allowed = (sign.isalnum() or sign in " ._:-" or unicodedata.category(sign)[0] == "M" for sign in name)
+    return 0 < len(name) <= LONGEST_GATE and name[0].isalnum() and all(allowed)

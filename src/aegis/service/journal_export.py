@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from aegis.service.store.journal import Journal, JournalRecord
 from aegis.service.store.journal_keys import JournalKeys
 
 LOG, PROBLEM, GATE, CHALLENGES = "log.parquet", "problem.yaml", "gate.json", "challenges"
+LONGEST_FOLDER = 200  # bytes of the name of a folder; file systems take 255
 BLOCK = 512  # episodes that become a batch at a time
 
 
@@ -153,6 +155,14 @@ def _batch(problem: Problem, facts: _JournalFacts, columns: dict[str, tuple[str,
     return concat(batches)
 
 
+def _folder_name(challenge: str) -> str:
+    """Return the folder of a challenge: its name, cut where a file system would not take it."""
+    raw = challenge.encode()
+    if len(raw) <= LONGEST_FOLDER:
+        return challenge
+    return f"{raw[: LONGEST_FOLDER - 9].decode(errors='ignore')}-{sha256(raw).hexdigest()[:8]}"
+
+
 def _certificate(
     place: Path, keeper: ChallengerKeeper, problem: Problem, facts: _JournalFacts, batch: Batch, numbers: Any, flip: Flipped
 ) -> dict[str, Any]:
@@ -162,7 +172,7 @@ def _certificate(
     # The bound holds at all units at once: the flip states the better of that at the crossing and that at the flip.
     until = crossing.episode if crossing.gain_lower >= flip.gain_lower else flip.episode
     learned = batch.take_episodes(np.flatnonzero(numbers <= frozen_at))
-    folder = f"{CHALLENGES}/{flip.challenge}"
+    folder = f"{CHALLENGES}/{_folder_name(flip.challenge)}"
     overruled = sum(challenge.since <= number <= until for number in facts.overruled)
     seen = episode_fingerprints(problem, learned)
     save_challenge(place / folder, keeper.piece(flip.challenge), problem, challenge, until, seen, overruled)

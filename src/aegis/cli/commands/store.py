@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -193,8 +194,9 @@ def export_store(store: str, name: str | None, out: Path, journal_key: str | Non
     from aegis.service import export_gate
 
     export = export_gate(database, choose_gate(database, name), out, load_keys(journal_key))
-    again = f"aegis certify {out}/log.parquet --problem {out}/problem.yaml --policy {out}"
-    certificates = [f"  level '{item['level']}': {again}/{item['folder']}" for item in export["certificates"]]
+    again = ["aegis", "certify", f"{out}/log.parquet", "--problem", f"{out}/problem.yaml", "--policy"]
+    folders = [(item["level"], f"{out}/{item['folder']}") for item in export["certificates"]]
+    certificates = [f"  level '{level}': {shlex.join([*again, folder])}" for level, folder in folders]  # as a shell reads it
     print_result(as_json, export, f"{export['episodes']} episodes in {out}", *certificates)
 
 
