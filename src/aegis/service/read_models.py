@@ -56,7 +56,7 @@ class ReadModels:
         async with self._turns.setdefault(what, asyncio.Lock()):
             # Others wait for this one and take its answer, however long it took, unless it was begun before they asked.
             kept = self._kept.get(what)
-            if kept is None or kept.at < asked:
+            if kept is None or kept.at <= asked:
                 kept = self._fresh(what)
             if kept is None:
                 kept = self._kept[what] = await anyio.to_thread.run_sync(self._compute, what, limiter=self._thread)
