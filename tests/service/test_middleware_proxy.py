@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +75,39 @@ def test_without_a_named_proxy_no_one_is_believed(service: Service) -> None:
         assert "strict-transport-security" not in ask(url, OTHER, x_forwarded_proto="https").headers
 
 
-def test_the_log_has_the_forwarded_address(url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging.getLogger("aegis"), "propagate", True)
-    with caplog.at_level(logging.INFO, "aegis"):
+def wait_for(happens: Callable[[], bool]) -> None:
+    """Wait for something: a line is written after its answer was sent."""
+    end = time.monotonic() + 60.0
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+class Lines(logging.Handler):
+    """Keeps the fields of log lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: list[dict[str, Any]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one."""
+        self.fields.append(vars(record)["fields"])
+
+
+def test_the_log_has_the_forwarded_address(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, logger = Lines(), logging.getLogger("aegis.service.requests")
+    monkeypatch.setattr(logger, "handlers", [lines])
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    try:
         ask(url, PROXY, x_forwarded_for=ONE)
         ask(url, PROXY)
         ask(url, OTHER, x_forwarded_for=ONE)
-    lines = [vars(item)["fields"]["address"] for item in caplog.records if item.name == "aegis.service.requests"]
-    assert lines == [ONE, PROXY, OTHER]
+        wait_for(lambda: len(lines.fields) == 3)
+    finally:
+        logger.setLevel(before)
+    assert [line["address"] for line in lines.fields] == [ONE, PROXY, OTHER]
 
 
 @pytest.mark.parametrize(("way", "secure"), [(PROXY, True), (OTHER, False)])
@@ -118,8 +144,12 @@ def test_the_command_line_names_proxies(helper: Helper, tmp_path: Path) -> None:
         for way in (PROXY, OTHER):
             answer = ask(gate.url, way, x_forwarded_proto="https", x_forwarded_for=ONE)
             assert ("strict-transport-security" in answer.headers) == (way == PROXY)
+        wait_for(lambda: _forwarded(helper)[-2:] == [ONE, OTHER])
     finally:
         gate.kill()
-    lines: list[dict[str, Any]] = [json.loads(line) for line in helper.log.read_text().splitlines() if line.startswith("{")]
-    addresses = [line["address"] for line in lines if line.get("route") == "/v1/health" and line["address"] != "127.0.0.1"]
-    assert addresses[-2:] == [ONE, OTHER]
+
+
+def _forwarded(helper: Helper) -> list[str]:
+    """Return the addresses in the log of gates that are not those of this process itself."""
+    lines = [json.loads(line) for line in helper.log.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
+    return [line["address"] for line in lines if line.get("address", "127.0.0.1") != "127.0.0.1"]
