@@ -146,7 +146,7 @@ def test_nothing_secret_is_logged_or_sent_back(
         client.post("/enter", data={"token": tokens["operator"]})
         wrong = post(client, "/v1/episodes", {"id": "the body/is a secret"}, **bearer(tokens["controller"]))
     lines: list[dict[str, Any]] = [vars(item)["fields"] for item in caplog.records if item.name == "aegis.service.requests"]
-    assert {"method", "route", "status", "seconds", "caller"} == set(lines[0])
+    assert {"method", "route", "status", "seconds", "caller", "address"} == set(lines[0])
     assert [line["caller"] for line in lines] == [*(f"the {role}" for role in ROLES for _ in range(2)), None, "the controller"]
     assert {line["route"] for line in lines} == {"/v1/gate", "/v1/episodes", "/enter"}
     for secret in (*tokens.values(), "in-the-query", "the body/is a secret"):

@@ -258,14 +258,22 @@ class GateWriter:
                 self.recovery.set()
                 raise StoreUnavailable(AWAY)
             self._recover()
+        with self.reading():
+            before, self._caller = self._caller, caller or self._caller
+            try:
+                self.check_writer()
+                yield
+            finally:
+                self._caller = before
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Hold `changed`; StoreUnavailable, after a moment, if the thread that has it waits for a store that does not answer."""
         if not self._acquire():
             raise StoreUnavailable(AWAY)
-        before, self._caller = self._caller, caller or self._caller
         try:
-            self.check_writer()
             yield
         finally:
-            self._caller = before
             self.changed.release()
 
     def check_writer(self) -> None:
