@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from aegis.errors import AegisError
@@ -150,12 +151,20 @@ def make_app(service: Service) -> ASGIApp:
     app.include_router(control.operator_router)
     app.include_router(dashboard.router)
     app.add_exception_handler(ServiceError, _service_error)
+    app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     return GuardMiddleware(app, service.metrics, RateLimit(service.rate), LARGEST, access, service.hosts)
 
 
 async def _service_error(_: Request, error: Exception) -> Response:
-    return error_answer(str(error), error.status if isinstance(error, ServiceError) else 500)
+    service_error = error if isinstance(error, ServiceError) else ServiceError()
+    return error_answer(str(error), service_error.status, service_error.code)
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    """Answer what the framework, or a check of the caller, refuses."""
+    http_error = error if isinstance(error, HTTPException) else HTTPException(500)
+    return error_answer(http_error.detail, http_error.status_code, headers=http_error.headers)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

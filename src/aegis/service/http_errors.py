@@ -9,12 +9,29 @@ from typing import Any
 from starlette.responses import Response
 
 from aegis.errors import AegisError
+from aegis.service.client.transport import ANOTHER_CONTROLLER
+
+# What went wrong, by status; programs go by these words, which stay as they are.
+CODES = {
+    400: "not-json",
+    401: "unauthorised",
+    403: "not-allowed",
+    404: "not-found",
+    405: "no-such-method",
+    409: "conflict",
+    413: "too-large",
+    421: "wrong-host",
+    422: "does-not-fit",
+    429: "too-many",
+    503: "unavailable",
+}
 
 
 class ServiceError(AegisError):
-    """Base of these errors. status: of the HTTP answer."""
+    """Base of these errors. status: of the HTTP answer. code: what went wrong, for programs; one of the status if empty."""
 
     status = 500
+    code = ""
 
 
 class WrongRequest(ServiceError):
@@ -33,6 +50,7 @@ class NotAllowed(ServiceError):
     """The episode belongs to another controller."""
 
     status = 403
+    code = ANOTHER_CONTROLLER
 
 
 class Conflict(ServiceError):
@@ -43,6 +61,8 @@ class Conflict(ServiceError):
 
 class LateRequest(Conflict):
     """A request about an episode that is closed or counted: a decision, or that not all of them are known."""
+
+    code = "late"
 
     def __init__(self, why: str, episode: str) -> None:
         super().__init__(why)
@@ -58,15 +78,23 @@ class StoreUnavailable(ServiceError):
 class NotWriter(StoreUnavailable):
     """Another process is the writer of this gate."""
 
+    code = "not-writer"
+
 
 class StoreDamaged(ServiceError):
     """The store holds something that no gate has written."""
 
+    code = "store-damaged"
 
-def error_answer(detail: Any, status: int) -> Response:
-    """Return an error as an answer in plain ASCII: what was sent, and is named in it, may not be proper text."""
-    headers = {"retry-after": "1"} if status in (429, 503) else None
-    return Response(json.dumps({"detail": detail}), status, headers, "application/json")
+
+def error_answer(detail: Any, status: int, code: str = "", headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error as an answer in plain ASCII: what was sent, and is named in it, may not be proper text.
+
+    code: for programs; that of the status if empty.
+    """
+    later = {"retry-after": "1"} if status in (429, 503) else {}
+    body = {"detail": detail, "code": code or CODES.get(status, "error")}
+    return Response(json.dumps(body), status, {**later, **(headers or {})}, "application/json")
 
 
 def describe_validation_errors(errors: Sequence[Mapping[str, Any]], body: Any) -> list[dict[str, str]]:

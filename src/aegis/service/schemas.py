@@ -171,4 +171,5 @@ class Done(BaseModel):
 class ErrorAnswer(BaseModel):
     """Why something was not done."""
 
-    detail: Any
+    detail: Any = Field(description="In words; where a body has the wrong form, by field.")
+    code: str = Field(description="For programs: it stays the same where the words change.")

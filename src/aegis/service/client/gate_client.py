@@ -311,7 +311,7 @@ class Client:
             self._counter.by_gate += 1
         except GateRefusal as error:
             about = f"'{body['id']}' of episode '{episode}'"
-            if error.status in (401, 403):  # a token that was revoked stops no plant
+            if error.unauthorised:  # a token that was revoked stops no plant
                 choice = self._fall_back(episode, body, end, UNAUTHORISED, f"{error.status}: {error}")
             else:
                 self._counter.answered()

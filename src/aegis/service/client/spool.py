@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from aegis.errors import OutputError
-from aegis.service.client.counters import UNABLE, UNAUTHORISED
+from aegis.service.client.counters import REMEDIES, UNABLE, UNAUTHORISED
 from aegis.service.client.fallback import ProblemFacts
 from aegis.service.client.transport import GateAway, GateConnection, GateRefusal
 
@@ -397,6 +397,8 @@ class DeliveryThread:
                 self.failure = None
                 self.answered.set()
             except GateAway as error:
+                if error.reason == UNAUTHORISED and (self.failure is None or self.failure.reason != UNAUTHORISED):
+                    log.warning("deliveries wait in the spool (%s): %s; %s", UNAUTHORISED, error, REMEDIES[UNAUTHORISED])
                 self.failure = error
                 self._rest()
             except Exception:
@@ -414,7 +416,7 @@ class DeliveryThread:
         try:
             facts = ProblemFacts.from_answer(self.line.ask("GET", "/v1/problem"))
         except (KeyError, TypeError, GateRefusal) as error:  # that says nothing about what is to be delivered
-            reason = UNAUTHORISED if isinstance(error, GateRefusal) and error.status in (401, 403) else UNABLE
+            reason = UNAUTHORISED if isinstance(error, GateRefusal) and error.unauthorised else UNABLE
             raise GateAway(f"what answers does not describe a gate: {error}", reason) from error
         if facts != self.facts:
             self.facts = facts
@@ -429,7 +431,7 @@ class DeliveryThread:
         try:
             self.line.ask("POST", parcel.path, parcel.body, parcel.key)
         except GateRefusal as error:
-            if error.status in (401, 403):  # a token may be put right
+            if error.unauthorised:  # a token may be put right
                 raise GateAway(f"{error.status}: {error}", UNAUTHORISED) from error
             self._refused(parcel, f"{error.status}: {error}")
             return

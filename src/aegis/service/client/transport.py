@@ -61,6 +61,7 @@ def _plain_value(value: Any, strict: bool, depth: int) -> Any:
     return repr(value)[:200]
 
 
+ANOTHER_CONTROLLER = "another-controller"  # the code of a refusal: the episode belongs to another machine
 NOT_NOW = (408, 421, 425, 429)  # answers that say something about the way to the gate, not about the request
 
 
@@ -73,11 +74,16 @@ class GateAway(Exception):
 
 
 class GateRefusal(Exception):
-    """The gate answered that it will not do this. status: of the answer."""
+    """The gate answered that it will not do this. status, code: of the answer."""
 
-    def __init__(self, status: int, why: str) -> None:
+    def __init__(self, status: int, why: str, code: str = "") -> None:
         super().__init__(why)
-        self.status = status
+        self.status, self.code = status, code
+
+    @property
+    def unauthorised(self) -> bool:
+        """Say whether it is about the token, which may be put right, and not about the request."""
+        return self.status in (401, 403) and self.code != ANOTHER_CONTROLLER
 
 
 def make_tls_context(
@@ -192,7 +198,8 @@ class GateConnection:
         except ValueError as error:
             raise GateAway(f"{self.url} answered something that is not JSON ({status})", UNABLE) from error
         if status >= 400:
-            raise GateRefusal(status, _refusal_words(answer.get("detail", answer) if isinstance(answer, dict) else answer))
+            fields = answer if isinstance(answer, dict) else {}
+            raise GateRefusal(status, _refusal_words(fields.get("detail", answer)), str(fields.get("code", "")))
         return answer
 
     def cut(self) -> None:
