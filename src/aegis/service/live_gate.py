@@ -171,7 +171,7 @@ class LiveGate(GateWriter):
 
     def decide(self, key: str, episode: str, ask: Ask, caller: str | None = None) -> Answers:
         """Answer what is to be done at a decision."""
-        request = {"decide": episode, "ask": ask.model_dump()}
+        request = {"decide": episode, "ask": _plain(ask)}
         return self._answer(self._once(key, request, lambda: self._entries.decision(episode, ask), [episode], caller))
 
     def overrule(self, key: str, episode: str, ask: Ask, used: Any, explored: bool = False, caller: str | None = None) -> Answers:
@@ -179,7 +179,7 @@ class LiveGate(GateWriter):
 
         explored: it was drawn with the probabilities that the legacy says.
         """
-        request = {"overrule": episode, "ask": ask.model_dump(), "used": used, "explored": explored}
+        request = {"overrule": episode, "ask": _plain(ask), "used": used, "explored": explored}
         entry = lambda: self._entries.overruled(episode, ask, used, explored)  # noqa: E731
         return self._answer(self._once(key, request, entry, [episode], caller))
 
@@ -320,6 +320,17 @@ class LiveGate(GateWriter):
     def pause(self, why: str) -> None:
         """Pause the gate; the policies in control stay."""
         self.step(Paused(self.state.opened.episode, why))
+
+
+def _plain(ask: Ask) -> dict[str, Any]:
+    """Return a question as plain data. A field that the first requests did not have is left out where it is not used.
+
+    A request that is sent again after an upgrade of AEGIS is still the same.
+    """
+    plain = ask.model_dump()
+    if plain["legacy"] is not None and plain["legacy"]["incumbent"] is None:
+        del plain["legacy"]["incumbent"]
+    return plain
 
 
 def _digest(request: Mapping[str, Any]) -> str:

@@ -84,7 +84,7 @@ def restore_backup(
     count, heads = 0, dict[str, ChainHead]()
     checking: dict[str, StoreCheck] = {}
     with database.transaction(patient=True) as connection:
-        for name, row in _rows(path, database.newest()):
+        for name, row in _rows(path):
             if name == journal_table.name:
                 heads[row["gate"]] = heads.get(row["gate"], ChainHead(row["gate"])).check(row, keys)
                 checking.setdefault(row["gate"], StoreCheck(row["gate"])).record(row["kind"], json.loads(row["body"]))
@@ -102,16 +102,19 @@ def restore_backup(
     return Backup(count, tuple(heads.values()))
 
 
-def _rows(path: str | Path, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _rows(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the rows of a backup, by table. Every schema so far adds tables, and columns that may be empty, to the one before."""
+    versions = Database.versions()
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             head = json.loads(file.readline())
             if not isinstance(head, dict) or "aegis store" not in head:
                 raise InputError(f"{path} is not a backup of a store")
-            if head["aegis store"] != version:
+            version = head["aegis store"]
+            if version not in versions:
                 raise InputError(
-                    f"{path} was made with the schema {head['aegis store']}, this release writes {version}: restore it with the "
-                    "release that made it, then run 'aegis store upgrade'"
+                    f"{path} was made with the schema {version}, which this release does not know (it knows "
+                    f"{', '.join(versions)}): restore it with the release that made it"
                 )
             count, stated = 0, None
             for line in file:
@@ -121,9 +124,11 @@ def _rows(path: str | Path, version: str) -> Iterator[tuple[str, dict[str, Any]]
                     continue
                 name, row = entry
                 count += 1
-                if set(row) != set(BACKUP_TABLES[name].c.keys()):
+                columns = BACKUP_TABLES[name].c
+                later = [] if version == versions[-1] else [column.name for column in columns if column.nullable]
+                if not set(columns.keys()) - set(later) <= set(row) <= set(columns.keys()):
                     raise ValueError(f"a row of '{name}' has other columns than this release")
-                yield name, {key: _value(value) for key, value in row.items()}
+                yield name, dict.fromkeys(later) | {key: _value(value) for key, value in row.items()}
             if stated != count:
                 raise ValueError(f"it has {count} rows, and says that there are {stated}")
     except (OSError, EOFError, ValueError, TypeError, KeyError, zlib.error) as error:

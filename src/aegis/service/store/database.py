@@ -226,6 +226,11 @@ class Database:
         """Return the version of the schema that this release writes."""
         return str(ScriptDirectory(str(MIGRATIONS)).get_current_head())
 
+    @staticmethod
+    def versions() -> list[str]:
+        """Return the versions of the schema that this release can upgrade, oldest first; the last one is the newest."""
+        return [step.revision for step in ScriptDirectory(str(MIGRATIONS)).walk_revisions()][::-1]
+
     def upgrade(self) -> None:
         """Bring the schema up to date, creating it if there is none; all of it or nothing."""
         if self.file is not None:
