@@ -20,8 +20,8 @@ from aegis.handover import Alarm, Paused, Postponed, event_to_plain
 from aegis.service.auth import make_token
 from aegis.service.episode_counter import EpisodeCounter
 from aegis.service.live_state import EVENT
-from aegis.service.schemas import Ask
 from aegis.service.routes import monitoring
+from aegis.service.schemas import Ask
 from aegis.service.status import GateStatus
 from aegis.service.store.journal import JournalEntry
 
@@ -101,9 +101,9 @@ class Looker:
 @pytest.fixture(scope="module", autouse=True)
 def quick() -> Iterator[None]:
     """Let streams look more often than once in a second."""
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(monitoring, "PULSE", 0.05)
         patched.setattr("aegis.service.read_models.PULSE", 0.05)
-        patched.setattr(monitoring, "PULSE", 0.05)
         yield
 
 
