@@ -45,6 +45,7 @@ from aegis.service.journal_entries import EntryFactory
 from aegis.service.live_state import CUT, EVENT, KEPT_KEY, KEYED, LATE
 from aegis.service.request_checks import LegacyChecks, check_operator
 from aegis.service.schemas import Ask, Report
+from aegis.service.store.archive import ArchivedKey
 from aegis.service.store.journal import JournalEntry, JournalRecord
 
 Answers = dict[str, Any]
@@ -97,6 +98,7 @@ class LiveGate(GateWriter):
         digest = _digest(request)
         with self._writing(caller):
             try:
+                self._refuse_archived(key)
                 self._check_owner(episodes)
                 return self._write([replace(entry(), key=key, request=digest)])[0]
             except ServiceError as error:
@@ -123,10 +125,10 @@ class LiveGate(GateWriter):
         More of them change nothing, since no test that starts later counts the episode. One that the gate itself had closed was
         never evidence, and one without decisions was never counted.
         """
-        under, opened = internal_key("late", episode), self.journal.under(internal_key("episode", episode))
-        if opened is None or any(self.journal.under(name) for name in (under, internal_key("abandoned", episode))):
+        under, opened = internal_key("late", episode), self._find(internal_key("episode", episode))
+        if opened is None or any(self._find(name) for name in (under, internal_key("abandoned", episode))):
             return
-        number = self.journal.number_of(episode, opened.seq)
+        number = opened.number if isinstance(opened, ArchivedKey) else self.journal.number_of(episode, opened.seq)
         if number is not None:
             why = f"a decision of episode '{episode}' came after it was closed and counted as whole"
             self.step(LateDecision(self.state.opened.episode, number, why), under)
@@ -135,7 +137,7 @@ class LiveGate(GateWriter):
         """Raise NotAllowed if an episode belongs to another controller than the caller, also if it was counted already."""
         for episode in dict.fromkeys(episodes) if self._caller is not None else ():
             tree = self.state.trees.get(episode)
-            opened = self.journal.under(internal_key("episode", episode)) if tree is None else None
+            opened = self._find(internal_key("episode", episode)) if tree is None else None
             owner = tree.owner if tree is not None else opened.caller if opened is not None else None
             if not is_same_machine(owner, self._caller):
                 raise NotAllowed(
@@ -146,6 +148,8 @@ class LiveGate(GateWriter):
     def _before(self, key: str, digest: str) -> JournalRecord | None:
         """Return the record of the same request under a key; Conflict if another request, or another caller, used the key."""
         before = self.journal.under(key)
+        if before is None:
+            self._refuse_archived(key)
         if before is not None and not is_same_machine(before.caller, self._caller):
             raise Conflict(f"the key '{key}' was used before, by another caller")
         if before is not None and before.request != digest:
@@ -233,7 +237,16 @@ class LiveGate(GateWriter):
             raise StoreUnavailable(f"the policy in control is not the one that was certified: {error}") from error
 
     def _known(self, episode: str) -> bool:
-        return self.journal.under(internal_key("episode", episode)) is not None
+        return self._find(internal_key("episode", episode)) is not None
+
+    def _find(self, key: str) -> JournalRecord | ArchivedKey | None:
+        """Return what was written under a key, or what is kept of it."""
+        return self.journal.under(key) or self.journal.archived(key)
+
+    def _refuse_archived(self, key: str) -> None:
+        """Raise Conflict if the record of a request is no longer in the store: it was done, and is not done again."""
+        if self.journal.archived(key) is not None:
+            raise Conflict(f"the key '{key}' was used before, for a request whose record was archived: it is not done again")
 
     # ---- the gate ----------------------------------------------------------------------------------------------------------
 

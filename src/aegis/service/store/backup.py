@@ -19,6 +19,7 @@ from aegis.service.integrity import StoreCheck
 from aegis.service.store.chain import ChainHead
 from aegis.service.store.database import (
     Database,
+    archived_keys_table,
     blocks_table,
     challengers_table,
     journal_table,
@@ -27,7 +28,10 @@ from aegis.service.store.database import (
 )
 from aegis.service.store.journal_keys import JournalKeys
 
-BACKUP_TABLES = {table.name: table for table in (journal_table, challengers_table, tokens_table, snapshots_table, blocks_table)}
+BACKUP_TABLES = {
+    table.name: table
+    for table in (journal_table, challengers_table, tokens_table, snapshots_table, blocks_table, archived_keys_table)
+}
 BACKUP_PAGE = 1000
 
 
