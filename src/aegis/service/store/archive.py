@@ -50,12 +50,15 @@ class ArchiveMark:
     kept: str
 
     @classmethod
-    def of(cls, body: Mapping[str, Any]) -> ArchiveMark:
+    def of(cls, gate: str, seq: int, kind: str, body: Mapping[str, Any]) -> ArchiveMark:
         """Return the mark that a record notes; StoreDamaged if it notes none."""
         try:
-            return cls(**body)
-        except TypeError as error:
-            raise StoreDamaged(f"a record does not note an archive: {error}; restore a backup") from error
+            mark = cls(**body)
+            if kind == ARCHIVED and 0 < mark.first <= mark.last < seq:
+                return mark
+        except TypeError:
+            pass
+        raise StoreDamaged(f"gate '{gate}': record {seq} was altered; restore a backup")
 
     def plain(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -134,7 +137,7 @@ def keys_digest(keys: Iterable[ArchivedKey]) -> str:
     return digest.hexdigest()
 
 
-def kept_digest(rows: Iterable[Row]) -> str:
+def kept_digest(rows: Iterable[Any]) -> str:
     """Return the digest of the records that stay in the store, in their order."""
     digest = sha256()
     for row in rows:
@@ -163,21 +166,20 @@ def remove_records(connection: sa.engine.Connection, gate: str, mark: ArchiveMar
     connection.execute(journal_table.delete().where(old, table.kind.not_in(KEPT_KINDS)))
 
 
-def check_kept(database: Database, gate: str, marks: Sequence[ArchiveMark]) -> None:
+def check_kept(connection: sa.engine.Connection, gate: str, marks: Sequence[ArchiveMark]) -> None:
     """Raise StoreDamaged unless the store keeps of archived records what the journal notes."""
     table, keys = journal_table.c, archived_keys_table.c
-    with database.reading(patient=True) as connection:
-        for mark in marks:
-            query = sa.select(keys.key, keys.number, keys.caller).where(keys.gate == gate, keys.run == mark.number)
-            rows = connection.execute(query.order_by(keys.key)).yield_per(GROUP)
-            if keys_digest(ArchivedKey(bytes(key), number, caller) for key, number, caller in rows) != mark.keys:
-                raise StoreDamaged(
-                    f"gate '{gate}': the keys of records {mark.first} to {mark.last} are not those that were archived; restore a "
-                    "backup"
-                )
-        for mark in marks[-1:]:
-            old = journal_table.select().where(table.gate == gate, table.seq <= mark.last).order_by(table.seq)
-            if kept_digest(connection.execute(old).mappings()) != mark.kept:
-                raise StoreDamaged(
-                    f"gate '{gate}': a record before {mark.last} was altered, or is not one that was kept; restore a backup"
-                )
+    for mark in marks:
+        query = sa.select(keys.key, keys.number, keys.caller).where(keys.gate == gate, keys.run == mark.number)
+        rows = connection.execute(query.order_by(keys.key)).yield_per(GROUP)
+        if keys_digest(ArchivedKey(bytes(key), number, caller) for key, number, caller in rows) != mark.keys:
+            raise StoreDamaged(
+                f"gate '{gate}': the keys of records {mark.first} to {mark.last} are not those that were archived; restore a "
+                "backup"
+            )
+    for mark in marks[-1:]:
+        old = journal_table.select().where(table.gate == gate, table.seq <= mark.last).order_by(table.seq)
+        if kept_digest(connection.execute(old).mappings()) != mark.kept:
+            raise StoreDamaged(
+                f"gate '{gate}': a record up to {mark.last} was altered, or is not one that was kept; restore a backup"
+            )

@@ -6,8 +6,8 @@ import base64
 import gzip
 import json
 import zlib
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from aegis.errors import InputError, SettingError
 from aegis.files import atomic_write
 from aegis.service.integrity import StoreCheck
+from aegis.service.store.archive import ARCHIVED, ArchiveMark, check_kept
 from aegis.service.store.chain import ChainHead
 from aegis.service.store.database import (
     Database,
@@ -37,10 +38,14 @@ BACKUP_PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """How many rows a backup has, and the newest record of each gate in it."""
+    """How many rows a backup has, and the newest record of each gate in it.
+
+    archived: the last record of each gate that is in an archive, and not in the backup.
+    """
 
     rows: int
     heads: tuple[ChainHead, ...]
+    archived: Mapping[str, int] = field(default_factory=dict)
 
 
 def write_backup(database: Database, path: str | Path) -> Backup:
@@ -68,7 +73,7 @@ def restore_backup(
     database: Database, path: str | Path, keys: JournalKeys | None = None, unsigned: Collection[str] = ()
 ) -> Backup:
     """Fill an empty store from a backup, and return what that is: all of it, if its chains are whole and its challengers are
-    those that were frozen, or nothing.
+    those that were frozen, or nothing. Records that are in an archive are not checked, nor are challengers frozen by them.
 
     Parameters
     ----------
@@ -87,10 +92,12 @@ def restore_backup(
                 raise SettingError(f"the store {database.shown} is not empty: restore into a new one")
     count, heads = 0, dict[str, ChainHead]()
     checking: dict[str, StoreCheck] = {}
+    archives = _archives(path)
     with database.transaction(patient=True) as connection:
         for name, row in _rows(path):
             if name == journal_table.name:
-                heads[row["gate"]] = heads.get(row["gate"], ChainHead(row["gate"])).check(row, keys)
+                head = heads.get(row["gate"], ChainHead(row["gate"]))
+                heads[row["gate"]] = _follow(head, row, archives.get(row["gate"], []), keys)
                 checking.setdefault(row["gate"], StoreCheck(row["gate"])).record(row["kind"], json.loads(row["body"]))
             elif name == challengers_table.name and row["gate"] in checking:
                 checking[row["gate"]].piece(row["name"], row["content"])
@@ -103,7 +110,30 @@ def restore_backup(
             gate.done()
         for head in heads.values():
             head.check_end(None if head.gate in unsigned and head.signing is None else keys)
-    return Backup(count, tuple(heads.values()))
+        for name, marks in archives.items():
+            check_kept(connection, name, marks)
+    return Backup(count, tuple(heads.values()), {name: marks[-1].last for name, marks in archives.items()})
+
+
+def _archives(path: str | Path) -> dict[str, list[ArchiveMark]]:
+    """Return the archives that each gate of a backup notes."""
+    archives: dict[str, list[ArchiveMark]] = {}
+    for name, row in _rows(path):
+        if name == journal_table.name and row["kind"] == ARCHIVED:
+            mark = ArchiveMark.of(row["gate"], row["seq"], row["kind"], json.loads(row["body"]))
+            archives.setdefault(row["gate"], []).append(mark)
+    return archives
+
+
+def _follow(head: ChainHead, row: Mapping[str, Any], marks: Sequence[ArchiveMark], keys: JournalKeys | None) -> ChainHead:
+    """Return the head of a chain after one more row. Rows up to the last archive, but for the first, are checked by digest."""
+    if not marks or row["seq"] == 1:
+        return head.check(row, keys)
+    if row["seq"] <= marks[-1].last:
+        return head.skip_to(row)
+    if head.seq <= marks[-1].last:
+        head = replace(head, seq=marks[-1].last, hash=marks[-1].hash)
+    return head.check(row, keys)
 
 
 def _rows(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:

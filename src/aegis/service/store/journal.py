@@ -20,7 +20,7 @@ from sqlalchemy.exc import IntegrityError
 
 from aegis.errors import SettingError
 from aegis.service.http_errors import Conflict, StoreDamaged, StoreUnavailable
-from aegis.service.store.archive import ARCHIVED, RECORDS, ArchivedKey, ArchiveMark, find_key, mark_key, read_records
+from aegis.service.store.archive import RECORDS, ArchivedKey, ArchiveMark, find_key, mark_key, read_records
 from aegis.service.store.chain import JOURNAL_KEY, START, ChainHead, named_key
 from aegis.service.store.database import Database, challengers_table, journal_table
 from aegis.service.store.journal_keys import JournalKeys
@@ -174,8 +174,11 @@ class Journal:
             if after < mark.last:
                 yield from self._archived_rows(mark, after)
                 after = mark.last
-        while rows := self._rows(after, PAGE):
+        while True:
+            rows = self._rows(after, PAGE)
             yield from rows
+            if len(rows) < PAGE:
+                return
             after = rows[-1]["seq"]
 
     # ---- archives ----------------------------------------------------------------------------------------------------------
@@ -186,9 +189,7 @@ class Journal:
         if self._marks is None:
             marks = list[ArchiveMark]()
             while (record := self.under(mark_key(len(marks) + 1))) is not None:
-                if record.kind != ARCHIVED:
-                    raise StoreDamaged(f"gate '{self.gate}': record {record.seq} was altered; restore a backup")
-                marks.append(ArchiveMark.of(record.body))
+                marks.append(ArchiveMark.of(self.gate, record.seq, record.kind, record.body))
             self._marks = tuple(marks)
         return self._marks
 
