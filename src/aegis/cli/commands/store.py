@@ -310,7 +310,7 @@ def restore_store(store: str, file: Path, journal_key: str | None, unsigned: tup
         for head in backup.heads
     ]
     archived = [
-        f"not checked: records 1 to {last} of gate '{gate}', which are in an archive or were discarded, and challengers frozen by them"
+        f"not checked: records 1 to {last} of gate '{gate}', which are not in the store, and the challengers that they froze"
         for gate, last in backup.archived.items()
     ]
     print_result(as_json, plain, text, *gates, *archived)
