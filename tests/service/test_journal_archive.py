@@ -36,7 +36,7 @@ from aegis.service.store.backup import restore_backup, write_backup
 from aegis.service.store.database import Database, archived_keys_table, blocks_table, journal_table
 from aegis.service.store.journal import Journal
 from aegis.service.store.journal_keys import JournalKeys, make_journal_key
-from aegis.service.trainer import TrainerSetup, resume_trainer
+from aegis.service.trainer import Trainer, TrainerSetup, resume_trainer
 
 GATE = "plant"
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -67,8 +67,16 @@ def address(database: Database) -> str:
 def counting_resumed(live: LiveGate) -> EpisodeCounter:
     """Return a counter whose trainer resumes as one in a process of its own does."""
     order = TrainerSetup(address(live.database), live.name, live.problem, HOSTS["greedy"](), live.seed)
+    return EpisodeCounter(live, Here(resumed(order, live.database)))  # type: ignore[arg-type]
+
+
+def resumed(order: TrainerSetup, database: Database) -> Trainer:
+    """Return a trainer that leaves no connection open."""
     trainer, _ = resume_trainer(order)
-    return EpisodeCounter(live, Here(trainer))  # type: ignore[arg-type]
+    assert trainer.database is not None
+    trainer.database.close()
+    trainer.database = database
+    return trainer
 
 
 def started_plant(database: Database, keys: JournalKeys | None = None) -> LiveGate:
@@ -146,6 +154,7 @@ def test_what_was_archived_is_read_together_with_the_store(plant: Database, tmp_
     assert check_gate(plant, "asked").after == 0
 
 
+@pytest.mark.ci
 def test_a_gate_goes_on_and_is_archived_again(plant: Database, tmp_path: Path) -> None:
     folder = tmp_path / "archive"
     first = archived(plant, folder)
@@ -370,6 +379,7 @@ def test_records_that_are_discarded_leave_an_anchor(plant: Database, tmp_path: P
     check_snapshots(plant, GATE)
 
 
+@pytest.mark.ci
 def test_discarded_blocks_are_neither_learned_from_nor_missed(file_plant: Database) -> None:
     """A new phase has begun, so that the audit needs none of the old episodes."""
     go_on(file_plant, 1000, 3)
@@ -394,17 +404,17 @@ def test_discarded_blocks_are_neither_learned_from_nor_missed(file_plant: Databa
     assert check_snapshots(file_plant, GATE)[0] == 1
 
 
-def test_a_backup_of_an_archived_store_restores(plant: Database, other_store: str, tmp_path: Path) -> None:
-    archived(plant, tmp_path / "archive")
-    go_on(plant, 1000, 3)
-    archived(plant, tmp_path / "archive")
-    knew = knows(plant)
+def test_a_backup_of_an_archived_store_restores(file_plant: Database, other_store: str, tmp_path: Path) -> None:
+    archived(file_plant, tmp_path / "archive")
+    go_on(file_plant, 1000, 3)
+    archived(file_plant, tmp_path / "archive")
+    knew = knows(file_plant)
     path = tmp_path / "backup.jsonl.gz"
-    write_backup(plant, path)
+    write_backup(file_plant, path)
     other = Database.at(other_store)
     try:
         backup = restore_backup(other, path)
-        assert backup.archived == {GATE: Journal(plant, GATE).archived_to}
+        assert backup.archived == {GATE: Journal(file_plant, GATE).archived_to}
         assert knows(other) == knew
         assert check_gate(other, GATE, archive=tmp_path / "archive").after == 0
         live = started_plant(other)
@@ -494,7 +504,7 @@ def test_a_signed_journal_is_archived_with_its_key(plant: Database, tmp_path: Pa
     for name in list(live.state.trees):
         live.close(key(), name, abandoned=True, incomplete=True)
     order = TrainerSetup(address(plant), GATE, live.problem, HOSTS["greedy"](), SEED, str(tmp_path / "journal.key"))
-    count_all(EpisodeCounter(live, Here(resume_trainer(order)[0])))  # type: ignore[arg-type]
+    count_all(EpisodeCounter(live, Here(resumed(order, plant))))  # type: ignore[arg-type]
     live.stop()
     report = archived(plant, tmp_path / "archive", keys=keys)
     assert report.last > 350  # the record that names the key is among them
