@@ -92,7 +92,8 @@ def knows(database: Database) -> dict[str, Any]:
     live = started_plant(database)
     live.stop()
     names = ("seed", "gate", "trees", "numbers", "started", "changed", "sealed", "silent")
-    state = json.loads(json.dumps({name: plain(getattr(live.state, name)) for name in names}))
+    followed = None if live.follower is None else live.follower.kept()
+    state = json.loads(json.dumps({name: plain(getattr(live.state, name)) for name in names} | {"page": followed}))
     for tree in state["trees"].values():
         del tree["known"], tree["heard"]
     return state

@@ -6,6 +6,7 @@ next one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -215,7 +216,10 @@ class Journal:
 
     def archived(self, key: str) -> ArchivedKey | None:
         """Return what is kept of the key of a record that is no longer in the store."""
-        return find_key(self.database, self.gate, key) if self.marks else None
+        if not self.marks:
+            return None
+        with self._asking():
+            return find_key(self.database, self.gate, key)
 
     def _archived_rows(self, mark: ArchiveMark, after: int) -> Iterator[Mapping[str, Any]]:
         which = f"gate '{self.gate}': records {mark.first} to {mark.last}"
@@ -323,17 +327,22 @@ class Journal:
             return connection.execute(query.order_by(journal_table.c.seq).limit(limit)).mappings().all()
 
     def _one(self, condition: sa.ColumnElement[bool]) -> JournalRecord | None:
+        with self._asking(), self.database.reading() as connection:
+            query = journal_table.select().where(journal_table.c.gate == self.gate, condition)
+            row = connection.execute(query).mappings().first()
+        return None if row is None else _record(row)
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Note that the store is asked, and whether it answers."""
         self._writing_since = time.monotonic()
         try:
-            with self.database.reading() as connection:
-                query = journal_table.select().where(journal_table.c.gate == self.gate, condition)
-                row = connection.execute(query).mappings().first()
+            yield
         except StoreUnavailable:
             self.doubtful = True  # the lease may be lost as well
             raise
         finally:
             self._writing_since = None
-        return None if row is None else _record(row)
 
 
 def list_gates(database: Database) -> list[str]:
