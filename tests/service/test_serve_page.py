@@ -62,18 +62,19 @@ def test_the_simulated_plant_is_counted(place: Path, capsys: pytest.CaptureFixtu
 
 def test_the_commands_of_the_page_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line for line in COMMANDS if line.startswith(("token", "store"))]
-    assert len(lines) == 15
+    assert len(lines) == 18
     out = ""
     with contextlib.chdir(place):
         for line in lines:
             command, _, file = line.partition(" > ")
-            assert typed(command.replace("gate.sqlite", "trial.sqlite")) == 0, line
+            assert typed(command.replace("gate.sqlite", "trial.sqlite").replace("--keep-days 90", "--keep-days 0")) == 0, line
             printed = capsys.readouterr().out
             out += printed
             if file:
                 Path(file).write_text(printed)
     assert "are there, in sequence" in out and "every chain is whole" in out and "40 episodes in export" in out
     assert "have the signature of the key" in out and "have the hashes of the heads kept elsewhere" in out
+    assert "40 episodes are in archive" in out and "in the archive" in out and "40 episodes in everything" in out
     assert "reactor-7: controller" in out
     assert (place / "export" / "log.parquet").exists()
 
