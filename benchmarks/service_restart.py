@@ -23,7 +23,7 @@ import sqlalchemy as sa
 
 from aegis.handover import HOSTS, GateSettings
 from aegis.problem import Batch
-from aegis.service import live_gate
+from aegis.service import gate_writer
 from aegis.service import trainer as trainer_module
 from aegis.service.app import Service
 from aegis.service.episode_counter import EpisodeCounter
@@ -186,7 +186,7 @@ def ask(live: LiveGate) -> None:
 def part(what: str, store: str, snapshot: bool) -> dict[str, float]:
     """Do one part in a process of its own, and return how long it took and its peak memory."""
     if not snapshot:
-        live_gate.restore_newest = trainer_module.restore_newest = lambda *_: False  # type: ignore[assignment]
+        gate_writer.restore_newest = trainer_module.restore_newest = lambda *_: False  # type: ignore[assignment]
     began = time.monotonic()
     if what == "trainer":
         setup = TrainerSetup(

@@ -89,7 +89,7 @@ RUN_BY = {
 SEVERAL = {
     ("docs/logs.md", "from aegis import Source"): 2,
     ("docs/problem.md", "episode:"): 3,
-    ("docs/serve.md", "aegis store"): 3,
+    ("docs/serve.md", "aegis store"): 4,
 }
 
 # Blocks that need a store, a cluster or hours: a test runs the same commands on a smaller matter.

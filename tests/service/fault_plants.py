@@ -220,6 +220,7 @@ class ClientPlant:
     record: Recorder
     chance: random.Random
     trouble: SpoolTrouble = field(default_factory=SpoolTrouble)
+    client: Any = None
 
     def run(self, rescue: bool) -> None:
         """Take episodes through the gate until the campaign ends; then deliver what is left. rescue: the spool was lost."""
@@ -241,6 +242,7 @@ class ClientPlant:
             except OutputError as error:  # as documented, where the disk cannot be written at the start
                 self.record("unopened", plant=self.name, words=str(error))
                 time.sleep(0.2)
+        self.client = gate
         self._resume(gate, before, rescue)
         if rescue:
             self.record("rescued", plant=self.name)
@@ -342,7 +344,8 @@ class ClientPlant:
             shown["failed"] = True
             self.record("raised", plant=self.name, words=f"{what}: {type(error).__name__}: {error}")
             return
-        self.record(what, plant=self.name, durable=self.trouble.count == before, **more, **shown)
+        durable = self.trouble.count == before and not self.client._trouble  # what goes on is logged once
+        self.record(what, plant=self.name, durable=durable, **more, **shown)
 
     def _note_arrived(self, gate: Any) -> bool:
         """Record that everything has arrived, if it has."""

@@ -28,6 +28,7 @@ class FaultProxy:
         self.port: int = self._listener.getsockname()[1]
         self._wires: set[socket.socket] = set()
         self._lock = threading.Lock()
+        self._closed = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def reset(self) -> None:
@@ -44,6 +45,8 @@ class FaultProxy:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        with self._lock:
+            self._closed = True  # a connection that is being made is ended at once
         self.reset()
 
     def _accept(self) -> None:
@@ -92,6 +95,9 @@ class FaultProxy:
     def _keep(self, wire: socket.socket) -> None:
         with self._lock:
             self._wires.add(wire)
+            closed = self._closed
+        if closed:
+            self._drop(wire)
 
     def _drop(self, wire: socket.socket) -> None:
         with self._lock:

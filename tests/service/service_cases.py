@@ -15,7 +15,6 @@ from typing import Any
 
 import httpx
 import sqlalchemy as sa
-import uvicorn
 from postgres_server import free_port
 
 from aegis.cli.simulated_controller import SimulatedPlant, run_episode
@@ -24,6 +23,7 @@ from aegis.problem import Problem, parse_problem
 from aegis.service.app import Service, make_app
 from aegis.service.client.gate_client import ActionChoice
 from aegis.service.episode_counter import EpisodeCounter
+from aegis.service.http.connections import GateServer, server_config
 from aegis.service.live_gate import LiveGate
 from aegis.service.live_state import LiveState
 from aegis.service.schemas import Ask, Report
@@ -246,7 +246,7 @@ def make_service(live: LiveGate, counts: bool = False, **more: Any) -> Service:
     return Service(live, counting, **more)
 
 
-class QuickServer(uvicorn.Server):
+class QuickServer(GateServer):
     """A server that notices at once that it has to end: uvicorn looks ten times a second."""
 
     async def main_loop(self) -> None:
@@ -266,10 +266,11 @@ class QuickServer(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def served(service: Service, token: str | None = None, port: int | None = None) -> Iterator[httpx.Client]:
-    """Yield a client of a service that runs in a thread."""
+def served(service: Service, token: str | None = None, port: int | None = None, **more: Any) -> Iterator[httpx.Client]:
+    """Yield a client of a service that runs in a thread. more: arguments of `server_config`."""
     chosen = port or free_port()
-    server = QuickServer(uvicorn.Config(make_app(service), "127.0.0.1", chosen, log_config=None, access_log=False))
+    server = QuickServer(server_config(make_app(service), "127.0.0.1", chosen, **more))
+    service.ending = lambda: server.should_exit
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

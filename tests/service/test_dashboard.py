@@ -1,4 +1,4 @@
-"""The dashboard in a real browser beside a real gate: what it shows, what operators can do, that it says when it is not live."""
+"""The dashboard in a real browser beside a real gate: what it shows, what operators can do, and whether it is connected."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Looker:
     def live(self, url: str, **look: Any) -> Any:
         """Return a page that shows a gate."""
         page = self.open(url, **look)
-        page.wait_for_selector("#live.live")
+        page.wait_for_selector("#connection.connected")
         return page
 
     def outside(self) -> list[str]:
@@ -208,6 +208,13 @@ def test_levels_outermost_first_with_who_is_in_control_why_and_what_happens_next
     assert f"{gate['ledger']['freezes']} freezes" in text(page, "#ledger") and "meta: W = 2, W = 3" in text(page, "#ledger")
     events = page.locator("#events li").all_inner_texts()
     assert "Handover" in events[0] and "Ada approved the change of hands (‘inner’): “it looks right”" in events[1]
+
+
+def test_the_pill_says_whether_it_is_connected_and_nothing_about_the_mode(shown_waiting: Seen) -> None:
+    page = shown_waiting.page
+    assert text(page, "#connection") == "Connected"
+    assert "Ask first" in text(page, "#tiles")
+    assert "live" not in text(page, ".who").lower()
 
 
 def test_every_challenger_has_its_evidence_and_the_one_that_waits_comes_first(shown_waiting: Seen) -> None:
@@ -391,13 +398,13 @@ def test_tokens_let_viewers_look_and_operators_act(waiting_store: Path, tmp_path
         sees(page, "#wrong", "not known, or was revoked")
         page.fill("#token", secrets["viewer"])
         page.click("button")
-        page.wait_for_selector("#live.live")
+        page.wait_for_selector("#connection.connected")
         assert "You look as viewer" in text(page, "header")
         assert page.locator("button[data-action], dialog, #operator").count() == 0
         page.click("text=Leave")
         page.fill("#token", secrets["operator"])
         page.click("button")
-        page.wait_for_selector("#live.live")
+        page.wait_for_selector("#connection.connected")
         page.click("button[data-action=pause]")
         page.fill("#ask-why", "a look")
         page.click("dialog button[type=submit]")
@@ -410,28 +417,28 @@ def test_tokens_let_viewers_look_and_operators_act(waiting_store: Path, tmp_path
         looker.close()
 
 
-# ---- when it is not live, and when something is wrong ------------------------------------------------------------------------
+# ---- when it is not connected, and when something is wrong -------------------------------------------------------------------
 
 
-def test_it_says_loudly_that_it_is_not_live_and_comes_back(waiting: Running, looker: Looker, tmp_path: Path) -> None:
+def test_it_says_loudly_that_it_is_not_connected_and_comes_back(waiting: Running, looker: Looker, tmp_path: Path) -> None:
     page = looker.live(waiting.url)
     waiting.stop()
-    sees(page, "#stale", "NOT LIVE: CONNECTION LOST.")
+    sees(page, "#stale", "NOT CONNECTED: CONNECTION LOST.")
     sees(page, "#stale", "It may be wrong now.")
-    sees(page, "#live", "Not live")
-    assert page.title().startswith("NOT LIVE")
+    sees(page, "#connection", "Not connected")
+    assert page.title().startswith("NOT CONNECTED")
     assert page.locator("button[data-action=approve]").is_disabled(), "nobody approves what the page cannot show"
     assert page.locator("button[data-action=pause]").is_enabled(), "to stop something is always possible"
-    sees(page, "#loud", "Not live: connection lost.")
+    sees(page, "#loud", "Not connected: connection lost.")
     with running_gate(tmp_path, port=int(waiting.url.rsplit(":", 1)[1])) as again:
-        page.wait_for_selector("#live.live")
+        page.wait_for_selector("#connection.connected")
         assert not page.locator("#stale").is_visible() and page.locator("button[data-action=approve]").is_enabled()
         again.say("pause")
         sees(page, "#banner", "Paused.")
         looker.close()
 
 
-def test_a_stream_that_breaks_is_not_live_even_if_the_gate_answers(
+def test_a_stream_that_breaks_is_not_connected_even_if_the_gate_answers(
     waiting: Running, looker: Looker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = looker.live(waiting.url)
@@ -441,15 +448,15 @@ def test_a_stream_that_breaks_is_not_live_even_if_the_gate_answers(
 
     monkeypatch.setattr(GateStatus, "picture", broken)
     waiting.run(1)
-    sees(page, "#stale", "NOT LIVE: CONNECTION LOST.")
+    sees(page, "#stale", "NOT CONNECTED: CONNECTION LOST.")
     page.wait_for_timeout(200)
-    assert text(page, "#live") == "Not live"
+    assert text(page, "#connection") == "Not connected"
 
 
 def test_a_process_that_stands_by_says_so(waiting: Running, looker: Looker, tmp_path: Path) -> None:
     with running_gate(tmp_path, standby=True) as second:
         page = looker.open(second.url)
-        sees(page, "#stale", "NOT LIVE: THIS PROCESS STANDS BY.")
+        sees(page, "#stale", "NOT CONNECTED: THIS PROCESS STANDS BY.")
         assert not page.locator("#content").is_visible()
         page.close()
 

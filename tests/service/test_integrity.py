@@ -137,7 +137,7 @@ def test_verify_finds_a_decision_that_does_not_follow(waiting: Database, monkeyp
     event = {**certified.body["event"], "gain_lower": certified.body["event"]["gain_lower"] + 0.1}
     altered = [replace(item, body={**item.body, "event": event}) if item is certified else item for item in records]
     for kept in (altered, [item for item in records if item is not certified]):
-        monkeypatch.setattr(Journal, "walk", lambda self, kept=kept: ((ChainHead(GATE), item) for item in kept))
+        monkeypatch.setattr(Journal, "walk", lambda self, after=0, kept=kept: ((ChainHead(GATE), item) for item in kept))
         with pytest.raises(StoreDamaged, match=f"gate '{GATE}'.*the journal was altered"):
             check_gate(waiting, GATE)
 

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from aegis.cli import main
+from aegis.cli.commands import serve
 from aegis.handover import ACTIONS
 from aegis.handover.gate_settings import MODES
+from aegis.service import app, read_models
 from aegis.service.auth import ROLES
+from aegis.service.http import admission, connections
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
@@ -59,20 +62,54 @@ def test_the_simulated_plant_is_counted(place: Path, capsys: pytest.CaptureFixtu
 
 def test_the_commands_of_the_page_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line for line in COMMANDS if line.startswith(("token", "store"))]
-    assert len(lines) == 15
+    assert len(lines) == 18
     out = ""
     with contextlib.chdir(place):
         for line in lines:
             command, _, file = line.partition(" > ")
-            assert typed(command.replace("gate.sqlite", "trial.sqlite")) == 0, line
+            assert typed(command.replace("gate.sqlite", "trial.sqlite").replace("--keep-days 90", "--keep-days 0")) == 0, line
             printed = capsys.readouterr().out
             out += printed
             if file:
                 Path(file).write_text(printed)
     assert "are there, in sequence" in out and "every chain is whole" in out and "40 episodes in export" in out
     assert "have the signature of the key" in out and "have the hashes of the heads kept elsewhere" in out
+    assert "40 episodes are in archive" in out and "in the archive" in out and "40 episodes in everything" in out
     assert "reactor-7: controller" in out
     assert (place / "export" / "log.parquet").exists()
+
+
+def test_the_limits_of_the_page_are_those_of_the_code() -> None:
+    section = PAGE.split("## How much it takes")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|", section, flags=re.M))
+    shares = {
+        "requests of controllers under way": admission.CONTROL,
+        "requests of operators under way": admission.OPERATE,
+        "requests of readers under way": admission.READ,
+        "requests of strangers under way": admission.STRANGER,
+    }
+    times = {
+        "time for the head of a request": connections.SECONDS[connections.HEAD],
+        "time for the body": connections.SECONDS[connections.BODY],
+        "time for a TLS handshake": connections.HANDSHAKE_SECONDS,
+        "time without a request": connections.IDLE_SECONDS,
+        "time in which an answer is not read": connections.STALLED_SECONDS,
+    }
+    rate = next(item for item in serve.command.params if item.name == "rate").default
+    assert rows == {
+        "limit": "value",
+        "connections": f"{connections.MOST:,}, or the number of files that the process may have open less {connections.RESERVED}",
+        **{name: f"{seconds:g} s" for name, seconds in times.items()},
+        **{name: "{}, in {} threads".format(*admission.SHARES[kind]) for name, kind in shares.items()},
+        "streams (open pages)": str(admission.SHARES[admission.STREAM][0]),
+        "rate of one caller": f"{rate:,.0f} requests a second (`--rate`), twice as many at once",
+        "body": f"{app.LARGEST:,} bytes",
+    }
+    assert f"One gate serves up to {connections.MOST:,} connections" in section
+    assert (read_models.PULSE, set(read_models.VIEWS) - set(read_models.EXACT)) == (
+        1.0,
+        set(re.findall(r"`/v1/(\w+)`", section)),
+    )
 
 
 def test_the_control_system_of_the_page_goes_on_without_a_gate(tmp_path: Path) -> None:

@@ -65,13 +65,15 @@ def replay_events(events: Iterable[Event]) -> GateState:
     return state
 
 
-def verify_events(events: Sequence[Event]) -> GateState:
+def verify_events(events: Sequence[Event], state: GateState | None = None) -> GateState:
     """Return the state of a challenger gate; InputError, naming the line, if an event does not follow from what came before.
 
     Units, proposals, operators' actions and the findings of the audit are taken from the events and given to `step` again.
+    state: before the first of the events; None if that opens the gate.
     """
-    state = replay_events(events[:1])
-    place = 1
+    place = 0
+    if state is None:
+        state, place = replay_events(events[:1]), 1
     while place < len(events):
         event = events[place]
         following = list(itertools.takewhile(lambda item: not isinstance(item, _INPUTS), events[place + 1 :]))

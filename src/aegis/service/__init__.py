@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aegis.service.gate_problem import live_problem, sends_incumbent
     from aegis.service.http.connections import GateServer, raise_file_limit, server_config
     from aegis.service.integrity import check_gate, check_store, rekey_gate
+    from aegis.service.journal_archive import ArchiveReport, archive_gate
     from aegis.service.journal_export import export_gate
     from aegis.service.live_gate import LiveGate
     from aegis.service.snapshot_writer import check_snapshots
@@ -36,6 +37,7 @@ _MODULES = {
     "gate_problem": "live_problem sends_incumbent",
     "http.connections": "GateServer raise_file_limit server_config",
     "integrity": "check_gate check_store rekey_gate",
+    "journal_archive": "ArchiveReport archive_gate",
     "journal_export": "export_gate",
     "live_gate": "LiveGate",
     "snapshot_writer": "check_snapshots",
@@ -49,6 +51,7 @@ _MODULES = {
 
 __all__ = [
     "ActionChoice",
+    "ArchiveReport",
     "ChainHead",
     "Client",
     "ClientCounters",
@@ -64,6 +67,7 @@ __all__ = [
     "TrainerProcess",
     "TrainerSetup",
     "UnreportedChoice",
+    "archive_gate",
     "check_gate",
     "check_snapshots",
     "check_store",

@@ -114,9 +114,12 @@ class GateWriter:
 
     def _catch_up(self) -> None:
         """Know what is in the store and was not known here; from the newest snapshot on if nothing was. Holds `changed`."""
-        if not self.journal.last:
-            restore_newest(self.journal, self.state, self.follower)
         uncovered = self.state.uncovered
+        behind = bool(self.journal.last) and self.journal.has_fallen_behind()
+        if behind and uncovered is not None:
+            uncovered.trees, uncovered.packed = [], []
+        if behind or not self.journal.last:
+            restore_newest(self.journal, self.state, self.follower)
         for record in self.journal.news():
             self.state.apply(record)
             if uncovered is not None and len(uncovered.trees) >= 8 * LARGEST:
@@ -258,14 +261,22 @@ class GateWriter:
                 self.recovery.set()
                 raise StoreUnavailable(AWAY)
             self._recover()
+        with self.reading():
+            before, self._caller = self._caller, caller or self._caller
+            try:
+                self.check_writer()
+                yield
+            finally:
+                self._caller = before
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Hold `changed`; StoreUnavailable, after a moment, if the thread that has it waits for a store that does not answer."""
         if not self._acquire():
             raise StoreUnavailable(AWAY)
-        before, self._caller = self._caller, caller or self._caller
         try:
-            self.check_writer()
             yield
         finally:
-            self._caller = before
             self.changed.release()
 
     def check_writer(self) -> None:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from aegis.errors import AegisError, InputError
@@ -16,11 +17,13 @@ from aegis.handover import Event, Frozen, check_code_files, event_from_plain, un
 from aegis.problem import Policy, Problem, parse_problem, write_yaml
 from aegis.service.http_errors import NotWriter, StoreDamaged
 from aegis.service.live_state import EVENT, KEPT_KEY, OPENED, WRITER, ChallengerSeal, LiveState, seals_of_freeze
+from aegis.service.store.archive import check_kept
 from aegis.service.store.chain import ChainHead
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal, JournalEntry, list_gates
 from aegis.service.store.journal_keys import JournalKeys
 from aegis.service.store.lease import Lease
+from aegis.service.store.snapshots import restore_oldest
 from aegis.version import __version__
 
 
@@ -108,7 +111,12 @@ class StoreCheck:
 
 @dataclass(frozen=True, slots=True)
 class GateCheck:
-    """What a check of a gate covered. keys: ids of those that sign its records, from `signed_from` on. kept: heads it has."""
+    """What a check of a gate covered. keys: ids of those that sign its records, from `signed_from` on. kept: heads it has.
+
+    after: the record after which it began; those before are in an archive, or were discarded. follows: the record of the snapshot
+    from which on events were derived, 0 if all were. archived: the last record that was read from an archive. unknown: heads that
+    could not be compared.
+    """
 
     head: ChainHead
     challengers: int
@@ -117,6 +125,11 @@ class GateCheck:
     keys: tuple[str, ...]
     key_known: bool
     kept: tuple[int, ...]
+    after: int = 0
+    discarded: bool = False
+    follows: int = 0
+    archived: int = 0
+    unknown: tuple[int, ...] = ()
 
     @property
     def gate(self) -> str:
@@ -131,14 +144,20 @@ class GateCheck:
     @property
     def checked(self) -> tuple[str, ...]:
         """Return what was verified, in sentences."""
-        last, plain = self.records, (self.signed_from or self.records + 1) - 1
-        statements = [f"records 1 to {last} are there, in sequence"]
-        if plain:
-            statements.append(f"the hash of each of records 1 to {plain} follows from the record and the hash before it")
+        last, plain, first = self.records, (self.signed_from or self.records + 1) - 1, self.after + 1
+        where = f", up to {self.archived} in the archive" if self.archived else ""
+        statements = [f"records {first} to {last} are there, in sequence{where}"]
+        if self.after:
+            statements.append(
+                f"the hash of record {self.after}, the keys up to it and what is kept of it are as the journal notes"
+            )
+        if plain > self.after:
+            statements.append(f"the hash of each of records {first} to {plain} follows from the record and the hash before it")
         if self.signed_from is not None and self.key_known:
-            before = ", which cover what is before them" if plain else ""
+            before = ", which cover what is before them" if plain > self.after else ""
             statements.append(f"records {self.signed_from} to {last} have the signature of {_listed_keys(self.keys)}{before}")
-        statements.append(f"each of {self.events} events follows from those before it")
+        since = f" after the snapshot at record {self.follows}" if self.follows else ""
+        statements.append(f"each of {self.events} events{since} follows from those before it")
         statements.append(f"{self.challengers} challengers are the ones that were frozen")
         if self.kept:
             statements.append(f"records {', '.join(map(str, self.kept))} have the hashes of the heads kept elsewhere")
@@ -148,6 +167,11 @@ class GateCheck:
     def unchecked(self) -> tuple[str, ...]:
         """Return what was not verified, in sentences."""
         statements, newest = [], max(self.kept, default=0)
+        if self.after:
+            where = "which were discarded" if self.discarded else "which are in an archive: name it with --archive"
+            statements.append(f"records 1 to {self.after}, {where}")
+        if self.unknown:
+            statements.append(f"the heads at records {', '.join(map(str, self.unknown))}, which are not in the store")
         if self.signed_from is None and newest < self.records:
             rewritten = f"after record {newest}" if newest else "in it"
             statements.append(f"whether something {rewritten} was altered and every hash computed anew: the journal has no key")
@@ -165,7 +189,13 @@ def _listed_keys(names: Sequence[str]) -> str:
     return f"the key{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def check_gate(database: Database, gate: str, keys: JournalKeys | None = None, heads: Sequence[ChainHead] = ()) -> GateCheck:
+def check_gate(
+    database: Database,
+    gate: str,
+    keys: JournalKeys | None = None,
+    heads: Sequence[ChainHead] = (),
+    archive: str | Path | None = None,
+) -> GateCheck:
     """Check the journal of a gate and its challengers, and return what that covered.
 
     Always: no number is missing between 1 and the last record; the hash of every record that no key signs follows from the record
@@ -181,31 +211,38 @@ def check_gate(database: Database, gate: str, keys: JournalKeys | None = None, h
     Not found without keys: records that were altered if every hash after them, and every event that follows from them, were
     computed anew. Not found without heads: newest records that were cut off, an older state that was put in place.
 
+    Records that are in an archive are read from there. Without `archive`, or where they were discarded, the check begins after
+    them, with the hash that the journal notes; events are derived from the oldest snapshot on.
+
     Parameters
     ----------
     keys : of the journal; None to leave signatures unchecked.
     heads : of this gate, kept elsewhere.
+    archive : the folder that `aegis store archive` has written to.
 
     Raises
     ------
     StoreDamaged : something is missing or was altered. SettingError : a record is signed by a key that is not among `keys`.
     """
-    journal, checking = Journal(database, gate, keys=keys), StoreCheck(gate)
+    journal, checking = Journal(database, gate, keys=keys, archive=None if archive is None else Path(archive)), StoreCheck(gate)
     events: list[Event] = []
-    chain, signed_from, signers = ChainHead(gate), None, dict[str, None]()
-    for chain, record in journal.walk():
+    begin, state = journal.beginning, _state_after(journal, checking)
+    follows = 0 if state is None else state.snapshot
+    chain, signed_from, signers = ChainHead(gate, begin, journal.hash_at(begin)), None, dict[str, None]()
+    known = [head for head in heads if head.seq >= max(begin, 1)]
+    for head in known:
+        _check_head(head, chain)
+    with database.reading(patient=True) as connection:
+        check_kept(connection, gate, journal.marks)
+    for chain, record in journal.walk(begin):
         if chain.signer is not None:
             signers[chain.signer] = None
             signed_from = signed_from or chain.seq
-        for head in heads:
-            if head.seq == chain.seq and head.hash != chain.hash:
-                raise StoreDamaged(
-                    f"gate '{gate}': record {head.seq} does not have the hash of the head that was kept elsewhere: the journal "
-                    "was written anew; restore a backup"
-                )
+        for head in known:
+            _check_head(head, chain)
         try:
             checking.record(record.kind, record.body)
-            if record.kind in (OPENED, EVENT):
+            if record.kind in (OPENED, EVENT) and record.seq > follows:
                 events.append(event_from_plain(record.body["event"]))
         except (KeyError, TypeError, ValueError) as error:  # where hashes are not checked
             raise StoreDamaged(f"gate '{gate}': record {record.seq} cannot be read; restore a backup") from error
@@ -218,7 +255,7 @@ def check_gate(database: Database, gate: str, keys: JournalKeys | None = None, h
     if keys is not None:
         chain.check_end(keys)
     try:
-        verify_events(events)
+        verify_events(events, None if state is None else state.gate)
     except AegisError as error:
         raise StoreDamaged(f"gate '{gate}': {error}; the journal was altered: restore a backup") from error
     for challenge in checking.seals:
@@ -230,16 +267,50 @@ def check_gate(database: Database, gate: str, keys: JournalKeys | None = None, h
         signed_from=signed_from,
         keys=tuple(signers),
         key_known=keys is not None,
-        kept=tuple(sorted({head.seq for head in heads})),
+        kept=tuple(sorted({head.seq for head in known})),
+        after=begin,
+        discarded=any(mark.discarded for mark in journal.marks if mark.last == begin),
+        follows=follows,
+        archived=journal.archived_to if journal.archived_to > begin else 0,
+        unknown=tuple(sorted({head.seq for head in heads if head not in known})),
     )
 
 
+def _check_head(head: ChainHead, chain: ChainHead) -> None:
+    if head.seq == chain.seq and head.hash != chain.hash:
+        raise StoreDamaged(
+            f"gate '{head.gate}': record {head.seq} does not have the hash of the head that was kept elsewhere: the journal "
+            "was written anew; restore a backup"
+        )
+
+
+def _state_after(journal: Journal, checking: StoreCheck) -> LiveState | None:
+    """Return the state of the oldest snapshot, and take up its seals; None if the journal can be read from its beginning."""
+    if not journal.beginning:
+        return None
+    first = journal.first()
+    if first is None:
+        raise StoreDamaged(f"gate '{journal.gate}': record 1 is missing; restore a backup")
+    checking.record(first.kind, first.body)
+    if checking.problem is None:
+        raise StoreDamaged(f"gate '{journal.gate}': its journal does not begin with 'opened'; restore a backup")
+    state = LiveState(checking.problem)
+    if not restore_oldest(Journal(journal.database, journal.gate, keys=journal.keys), state):
+        raise StoreDamaged(f"gate '{journal.gate}': no snapshot after record {journal.beginning} fits; restore a backup")
+    checking.seals |= state.sealed
+    return state
+
+
 def check_store(
-    database: Database, keys: JournalKeys | None = None, heads: Sequence[ChainHead] = (), unsigned: Collection[str] = ()
+    database: Database,
+    keys: JournalKeys | None = None,
+    heads: Sequence[ChainHead] = (),
+    unsigned: Collection[str] = (),
+    archive: str | Path | None = None,
 ) -> list[GateCheck]:
     """Check every gate of a store (`check_gate`), and that every gate is there of which a head was kept.
 
-    unsigned: gates that are not expected to have a key although there are `keys`.
+    unsigned: gates that are not expected to have a key although there are `keys`. archive: with records of these gates.
     """
     gates = list_gates(database)
     for head in heads:
@@ -251,7 +322,7 @@ def check_store(
     for gate in gates:
         own = [head for head in heads if head.gate == gate]
         free = gate in unsigned and Journal(database, gate).newest().signing is None
-        checks.append(check_gate(database, gate, None if free else keys, own))
+        checks.append(check_gate(database, gate, None if free else keys, own, archive))
     return checks
 
 
@@ -265,6 +336,7 @@ def rekey_gate(database: Database, gate: str, keys: JournalKeys) -> ChainHead:
         raise NotWriter(f"another process is the writer of gate '{gate}' in {database.shown}: stop it first")
     try:
         journal = Journal(database, gate, keys=keys)
+        journal.begin()
         for _ in journal.news():
             pass
         if journal.last == 0:

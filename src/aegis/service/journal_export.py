@@ -7,8 +7,9 @@ handed over, `problem-others.yaml` is the problem for candidates that the gate d
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from aegis.handover import (
     Flipped,
     Frozen,
     LateDecision,
+    Reverted,
     UnitCounted,
     episode_fingerprints,
     problem_as_logged,
@@ -39,7 +41,8 @@ from aegis.problem import Batch, Incumbent, Problem, concat, parse_problem, save
 from aegis.service.gate_problem import legacy_columns
 from aegis.service.integrity import ChallengerKeeper
 from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
-from aegis.service.live_state import LiveState
+from aegis.service.live_state import DECISION, EPISODE, OPENED, RESULTS, LiveState
+from aegis.service.live_state import OVERRULED as OVERRULED_RECORD
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal, JournalRecord
 from aegis.service.store.journal_keys import JournalKeys
@@ -50,8 +53,8 @@ BLOCK = 512  # episodes that become a batch at a time
 
 
 @dataclass(slots=True)
-class _JournalFacts:
-    """The facts of a journal: whole episodes, challenges by name, and what was certified of those in control."""
+class JournalFacts:
+    """Facts of a journal: whole episodes, challenges by name, and what was certified of those in control."""
 
     problem: Problem
     trees: list[tuple[int, LiveEpisode]] = field(default_factory=list)
@@ -64,6 +67,7 @@ class _JournalFacts:
     _left_out: bool = False
 
     def counted(self, tree: LiveEpisode, unit: UnitCounted) -> None:
+        """Take up an episode that was counted."""
         if unit.arm == OVERRULED:
             self.overruled.add(unit.episode)
         if not tree.whole(self.problem):
@@ -85,6 +89,7 @@ class _JournalFacts:
         return {item.level for _, tree in self.trees for item in tree.decisions.values() if item.by == "agent"}
 
     def event(self, event: Event, _: JournalRecord) -> None:
+        """Take up an event."""
         if isinstance(event, Frozen):
             self.frozen |= {item.name: (item, event.episode) for item in event.challenges}
         elif isinstance(event, ChallengeCertified):
@@ -95,20 +100,91 @@ class _JournalFacts:
             self.gaps.add(event.unit)
 
 
-def export_gate(database: Database, gate: str, folder: str | Path, keys: JournalKeys | None = None) -> dict[str, Any]:
+class EpisodeReplay(LiveState):
+    """Takes up the episodes of a journal that begins after its first record, without the state of the gate.
+
+    Only those that were opened in it count, up to the record `until`. opened_at: by id, the record that opened each. numbered:
+    the numbers of those in which something was decided.
+    """
+
+    __slots__ = ("numbered", "opened_at", "until")
+
+    def __init__(self, problem: Problem, facts: JournalFacts, until: float = math.inf) -> None:
+        super().__init__(problem, on_counted=facts.counted, on_event=facts.event)
+        self.until = until
+        self.opened_at: dict[str, int] = {}
+        self.numbered: dict[str, int] = {}
+
+    def apply(self, record: JournalRecord) -> None:
+        """Go on by one record, as far as it is about these episodes."""
+        body = record.body
+        if record.kind == EPISODE:
+            self.opened_at[body["id"]] = record.seq
+        elif record.kind == RESULTS:
+            record = replace(record, body={**body, "items": [item for item in body["items"] if item["episode"] in self.trees]})
+        elif record.kind == OPENED or ("episode" in body and body["episode"] not in self.trees):
+            return
+        super().apply(record)
+        if record.kind in (DECISION, OVERRULED_RECORD):
+            self.numbered[body["episode"]] = int(body["number"])
+
+    def _event(self, event: Event, record: JournalRecord) -> None:
+        if isinstance(event, Reverted):
+            self._give_back(event.level)
+        if isinstance(event, UnitCounted) and event.episode in self.numbers:
+            tree = self.trees.pop(self.numbers.pop(event.episode))
+            if self.on_counted is not None and self.opened_at[tree.id] <= self.until:
+                self.on_counted(tree, event)
+        if self.on_event is not None:
+            self.on_event(event, record)
+
+
+def write_episodes(place: Path, problem: Problem, facts: JournalFacts) -> Batch:
+    """Write the whole episodes among facts as a log, with the problem files that describe it, and return them."""
+    columns = legacy_columns(problem)
+    batch = _batch(problem, facts, columns)
+    write_log(batch, problem, place / LOG)
+    save_problem(problem, place / PROBLEM)
+    legacy = {name: Incumbent(columns=names) for name, names in columns.items()}
+    uniform = {name: Incumbent(policy="uniform") for name in problem.names}
+    written = problem_as_logged(problem, facts.acted(), legacy or uniform, NUMBER_COLUMN)
+    if written != problem:
+        save_problem(written, place / OTHERS_FILE)
+    return batch
+
+
+def export_gate(
+    database: Database,
+    gate: str,
+    folder: str | Path,
+    keys: JournalKeys | None = None,
+    archive: str | Path | None = None,
+) -> dict[str, Any]:
     """Write the folder and return what is in it; InputError if there is no such gate, or nothing was counted yet.
 
-    keys: of the journal; without them signatures are not checked.
+    Where records were discarded, only episodes that were opened after them are exported, and no challenges.
+
+    Parameters
+    ----------
+    keys : of the journal; without them signatures are not checked.
+    archive : the folder with records that are no longer in the store.
+
+    Raises
+    ------
+    InputError : also if records are in an archive that is not named.
     """
-    journal, place = Journal(database, gate, keys=keys), Path(folder)
-    first = next(iter(journal.read()), None)
+    journal, place = Journal(database, gate, keys=keys, archive=None if archive is None else Path(archive)), Path(folder)
+    first = journal.first()
     if first is None:
         raise InputError(f"there is no gate '{gate}' in {database.shown}")
+    begin = journal.beginning
+    if begin and not journal.marks[-1].discarded and archive is None:
+        raise InputError(f"records 1 to {begin} of gate '{gate}' are in an archive: name it with --archive")
     problem = parse_problem(write_yaml(first.body["problem"]), gate)
-    facts = _JournalFacts(problem)
-    state = LiveState(problem, on_counted=facts.counted, on_event=facts.event)
+    facts = JournalFacts(problem)
+    state = EpisodeReplay(problem, facts) if begin else LiveState(problem, on_counted=facts.counted, on_event=facts.event)
     callers, head = Counter[str](), ""
-    for record in journal.read():
+    for record in journal.read(begin):
         state.apply(record)
         head = record.hash
         if record.caller is not None:
@@ -116,19 +192,12 @@ def export_gate(database: Database, gate: str, folder: str | Path, keys: Journal
     facts.end()
     if not facts.trees:
         raise InputError(f"gate '{gate}' has counted no whole episode yet: there is nothing to export")
-    columns = legacy_columns(problem)
-    batch = _batch(problem, facts, columns)
     with folder_lock(place):
-        write_log(batch, problem, place / LOG)
-        save_problem(problem, place / PROBLEM)
-        legacy = {name: Incumbent(columns=names) for name, names in columns.items()}
-        uniform = {name: Incumbent(policy="uniform") for name in problem.names}
-        written = problem_as_logged(problem, facts.acted(), legacy or uniform, NUMBER_COLUMN)
-        if written != problem:
-            save_problem(written, place / OTHERS_FILE)
+        batch = write_episodes(place, problem, facts)
         numbers = np.array([number for number, _ in facts.trees])
         keeper = ChallengerKeeper(journal, state, problem)
-        certificates = [_certificate(place, keeper, problem, facts, batch, numbers, flip) for flip in facts.flips]
+        flips = [] if begin else facts.flips
+        certificates = [_certificate(place, keeper, problem, facts, batch, numbers, flip) for flip in flips]
         about = {
             "gate": gate,
             "episodes": len(facts.trees),
@@ -137,12 +206,13 @@ def export_gate(database: Database, gate: str, folder: str | Path, keys: Journal
             "head": head,
             "callers": dict(callers),
             "certificates": certificates,
+            **({"discarded": begin} if begin else {}),
         }
         write_text(place / GATE, json.dumps(about, indent=2, allow_nan=False) + "\n")
     return about
 
 
-def _batch(problem: Problem, facts: _JournalFacts, columns: dict[str, tuple[str, ...]]) -> Batch:
+def _batch(problem: Problem, facts: JournalFacts, columns: dict[str, tuple[str, ...]]) -> Batch:
     batches = []
     for start in range(0, len(facts.trees), BLOCK):
         part = facts.trees[start : start + BLOCK]
@@ -164,7 +234,7 @@ def _folder_name(challenge: str) -> str:
 
 
 def _certificate(
-    place: Path, keeper: ChallengerKeeper, problem: Problem, facts: _JournalFacts, batch: Batch, numbers: Any, flip: Flipped
+    place: Path, keeper: ChallengerKeeper, problem: Problem, facts: JournalFacts, batch: Batch, numbers: Any, flip: Flipped
 ) -> dict[str, Any]:
     """Write the challenge that a flip put in control, and return where its certificate can be recounted."""
     challenge, frozen_at = facts.frozen[flip.challenge]

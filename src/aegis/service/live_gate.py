@@ -45,6 +45,7 @@ from aegis.service.journal_entries import EntryFactory
 from aegis.service.live_state import CUT, EVENT, KEPT_KEY, KEYED, LATE
 from aegis.service.request_checks import LegacyChecks, check_operator
 from aegis.service.schemas import Ask, Report
+from aegis.service.store.archive import ArchivedKey
 from aegis.service.store.journal import JournalEntry, JournalRecord
 
 Answers = dict[str, Any]
@@ -97,6 +98,7 @@ class LiveGate(GateWriter):
         digest = _digest(request)
         with self._writing(caller):
             try:
+                self._refuse_archived(key)
                 self._check_owner(episodes)
                 return self._write([replace(entry(), key=key, request=digest)])[0]
             except ServiceError as error:
@@ -123,10 +125,10 @@ class LiveGate(GateWriter):
         More of them change nothing, since no test that starts later counts the episode. One that the gate itself had closed was
         never evidence, and one without decisions was never counted.
         """
-        under, opened = internal_key("late", episode), self.journal.under(internal_key("episode", episode))
-        if opened is None or any(self.journal.under(name) for name in (under, internal_key("abandoned", episode))):
+        under, opened = internal_key("late", episode), self._find(internal_key("episode", episode))
+        if opened is None or any(self._find(name) for name in (under, internal_key("abandoned", episode))):
             return
-        number = self.journal.number_of(episode, opened.seq)
+        number = opened.number if isinstance(opened, ArchivedKey) else self.journal.number_of(episode, opened.seq)
         if number is not None:
             why = f"a decision of episode '{episode}' came after it was closed and counted as whole"
             self.step(LateDecision(self.state.opened.episode, number, why), under)
@@ -135,7 +137,7 @@ class LiveGate(GateWriter):
         """Raise NotAllowed if an episode belongs to another controller than the caller, also if it was counted already."""
         for episode in dict.fromkeys(episodes) if self._caller is not None else ():
             tree = self.state.trees.get(episode)
-            opened = self.journal.under(internal_key("episode", episode)) if tree is None else None
+            opened = self._find(internal_key("episode", episode)) if tree is None else None
             owner = tree.owner if tree is not None else opened.caller if opened is not None else None
             if not is_same_machine(owner, self._caller):
                 raise NotAllowed(
@@ -146,6 +148,8 @@ class LiveGate(GateWriter):
     def _before(self, key: str, digest: str) -> JournalRecord | None:
         """Return the record of the same request under a key; Conflict if another request, or another caller, used the key."""
         before = self.journal.under(key)
+        if before is None:
+            self._refuse_archived(key)
         if before is not None and not is_same_machine(before.caller, self._caller):
             raise Conflict(f"the key '{key}' was used before, by another caller")
         if before is not None and before.request != digest:
@@ -171,7 +175,7 @@ class LiveGate(GateWriter):
 
     def decide(self, key: str, episode: str, ask: Ask, caller: str | None = None) -> Answers:
         """Answer what is to be done at a decision."""
-        request = {"decide": episode, "ask": ask.model_dump()}
+        request = {"decide": episode, "ask": _plain(ask)}
         return self._answer(self._once(key, request, lambda: self._entries.decision(episode, ask), [episode], caller))
 
     def overrule(self, key: str, episode: str, ask: Ask, used: Any, explored: bool = False, caller: str | None = None) -> Answers:
@@ -179,7 +183,7 @@ class LiveGate(GateWriter):
 
         explored: it was drawn with the probabilities that the legacy says.
         """
-        request = {"overrule": episode, "ask": ask.model_dump(), "used": used, "explored": explored}
+        request = {"overrule": episode, "ask": _plain(ask), "used": used, "explored": explored}
         entry = lambda: self._entries.overruled(episode, ask, used, explored)  # noqa: E731
         return self._answer(self._once(key, request, entry, [episode], caller))
 
@@ -233,7 +237,16 @@ class LiveGate(GateWriter):
             raise StoreUnavailable(f"the policy in control is not the one that was certified: {error}") from error
 
     def _known(self, episode: str) -> bool:
-        return self.journal.under(internal_key("episode", episode)) is not None
+        return self._find(internal_key("episode", episode)) is not None
+
+    def _find(self, key: str) -> JournalRecord | ArchivedKey | None:
+        """Return what was written under a key, or what is kept of it."""
+        return self.journal.under(key) or self.journal.archived(key)
+
+    def _refuse_archived(self, key: str) -> None:
+        """Raise Conflict if the record of a request is no longer in the store: it was done, and is not done again."""
+        if self.journal.archived(key) is not None:
+            raise Conflict(f"the key '{key}' was used before, for a request whose record was archived: it is not done again")
 
     # ---- the gate ----------------------------------------------------------------------------------------------------------
 
@@ -320,6 +333,17 @@ class LiveGate(GateWriter):
     def pause(self, why: str) -> None:
         """Pause the gate; the policies in control stay."""
         self.step(Paused(self.state.opened.episode, why))
+
+
+def _plain(ask: Ask) -> dict[str, Any]:
+    """Return a question as plain data. A field that the first requests did not have is left out where it is not used.
+
+    A request that is sent again after an upgrade of AEGIS is still the same.
+    """
+    plain = ask.model_dump()
+    if plain["legacy"] is not None and plain["legacy"]["incumbent"] is None:
+        del plain["legacy"]["incumbent"]
+    return plain
 
 
 def _digest(request: Mapping[str, Any]) -> str:

@@ -172,7 +172,8 @@ class LiveState:
             tree.number, tree.arm, tree.policies = int(body["number"]), body["arm"], body["policies"]
             self.numbers[tree.number] = tree.id
             self.started = tree.number
-        tree.decisions[body["id"]] = DECISIONS.validate_python(body)
+        # The first journals do not say 'drawn'. What was mixed there was not drawn as logged.
+        tree.decisions[body["id"]] = DECISIONS.validate_python({"drawn": not body.get("mixed", False), **body})
         if body.get("mixed"):
             tree.arm = MIXED
         self._heard(tree, at)

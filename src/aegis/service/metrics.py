@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from aegis.handover import GateState
 from aegis.service.episode_counter import EpisodeCounter
+from aegis.service.http_errors import StoreUnavailable
 from aegis.service.live_state import LiveState
 from aegis.service.status import GateStatus
 
@@ -62,11 +64,11 @@ class ServiceMetrics:
         self.writer.set(live.started)
         self.counting_failed.set(counting.failure is not None)
         if gate is not None:
-            with live.changed:  # for what is quick: no value walks all episodes
+            # For what is quick: no value walks all episodes. While a write hangs, they are shown as they were.
+            with contextlib.suppress(StoreUnavailable), live.reading():
                 gate = live.state.opened
-                values = {name: value(live.state, gate) for name, (_, value) in GAUGES.items()}
-            for name, value in values.items():
-                self.gauges[name].set(value)
+                for name, (_, value) in GAUGES.items():
+                    self.gauges[name].set(value(live.state, gate))
             for level in gate.levels:
                 deployed = gate.at(level)
                 self.handed_over.labels(level).set(deployed is not None)

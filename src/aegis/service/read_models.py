@@ -49,12 +49,15 @@ class ReadModels:
     _thread: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1), init=False)
 
     async def read(self, what: str) -> ReadModel:
-        """Return an answer, one of `VIEWS`; NotWriter before the gate was opened."""
-        kept = self._fresh(what)
+        """Return an answer, one of `VIEWS`; NotWriter before the gate was opened, StoreUnavailable while a write hangs."""
+        asked, kept = time.monotonic(), self._fresh(what)
         if kept is not None:
             return kept
-        async with self._turns.setdefault(what, asyncio.Lock()):  # others wait for this one, and take its answer
-            kept = self._fresh(what)
+        async with self._turns.setdefault(what, asyncio.Lock()):
+            # Others wait for this one and take its answer, however long it took, unless it was begun before they asked.
+            kept = self._kept.get(what)
+            if kept is None or kept.at <= asked:
+                kept = self._fresh(what)
             if kept is None:
                 kept = self._kept[what] = await anyio.to_thread.run_sync(self._compute, what, limiter=self._thread)
         return kept
@@ -73,7 +76,7 @@ class ReadModels:
 
     def _compute(self, what: str) -> ReadModel:
         live = self.status.live
-        with live.changed:
+        with live.reading():
             if not live.resumed:
                 raise NotWriter("the gate is not open yet in this process")
             version, at = self._version(), time.monotonic()

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from aegis.handover import GateOpened, event_from_plain
@@ -39,6 +40,7 @@ from aegis.service.store.snapshots import (
     drop_old_snapshots,
     encode_episode,
     encode_line,
+    restore_oldest,
     snapshot_entry,
     state_line,
     store_snapshot,
@@ -164,18 +166,30 @@ class SnapshotWriter:
 # ---- checking ----------------------------------------------------------------------------------------------------------------
 
 
-def check_snapshots(database: Database, gate: str, keys: JournalKeys | None = None) -> tuple[int, int]:
+def check_snapshots(
+    database: Database, gate: str, keys: JournalKeys | None = None, archive: str | Path | None = None
+) -> tuple[int, int]:
     """Replay a journal and compare what it adds up to with every snapshot ever made, and with the stored blocks.
 
-    Returns how many snapshots were compared, and how many could not be: those of another release or format. keys: of the journal.
-    Raises StoreDamaged if one does not hold what the journal adds up to.
+    Where its first records cannot be read, it is replayed from the oldest snapshot on. Returns how many snapshots were compared,
+    and how many could not be: that one, and those of another release or format. keys: of the journal. archive: with its first
+    records. Raises StoreDamaged if one does not hold what the journal adds up to.
     """
-    journal = Journal(database, gate, keys=keys)
+    journal = Journal(database, gate, keys=keys, archive=None if archive is None else Path(archive))
     made = {int(record.body["at"]): record.body for record in journal.every(SNAPSHOT)}
-    comparable = {at: body for at, body in made.items() if (body["format"], body["aegis"]) == (FORMAT, __version__)}
-    live = _unstarted(journal)
+    live = unstarted_gate(journal)
     followed, state = GateStatus(live), live.state
-    marks = _stored_marks(database, gate, made)
+    page = True
+    if journal.beginning:
+        page = restore_oldest(live.journal, state, followed)
+        if not page and not restore_oldest(live.journal, state):
+            raise StoreDamaged(f"gate '{gate}': no snapshot after record {journal.beginning} fits; restore a backup")
+    comparable = {
+        at: body
+        for at, body in made.items()
+        if (body["format"], body["aegis"]) == (FORMAT, __version__) and at > state.snapshot and (page or not body["followed"])
+    }
+    marks = [mark for mark in _stored_marks(database, gate, made) if mark.last > state.blocks.last]
     for record in live.journal.news():
         state.apply(record)
         if record.seq in comparable:
@@ -189,15 +203,17 @@ def check_snapshots(database: Database, gate: str, keys: JournalKeys | None = No
     return len(comparable), len(made) - len(comparable)
 
 
-def _unstarted(journal: Journal) -> LiveGate:
-    """Return the gate of a journal, as it was opened."""
+def unstarted_gate(journal: Journal) -> LiveGate:
+    """Return the gate of a journal as it was opened, with a journal of which nothing is known yet."""
     first = journal.first()
     body = {} if first is None else first.body
     event = event_from_plain(body.get("event", {}))
     if not isinstance(event, GateOpened):
         raise StoreDamaged(f"gate '{journal.gate}': its journal does not begin with 'opened'; restore a backup")
     problem = parse_problem(write_yaml(body["problem"]), journal.gate)
-    return LiveGate(journal.database, journal.gate, problem, event.settings, int(body["seed"]), journal.keys)
+    live = LiveGate(journal.database, journal.gate, problem, event.settings, int(body["seed"]), journal.keys)
+    live.journal.archive = journal.archive
+    return live
 
 
 def _digest(live: LiveGate, followed: GateStatus | None, blocks: BlockMark) -> str:

@@ -184,7 +184,10 @@ class Trainer:
             self.stored = newest_mark(Journal(self.database, self.gate))
         if number > self.stored.last:
             raise StoreDamaged(f"gate '{self.gate}': episode {number} is in no stored block")
-        return self._read(self._marks(number - 1)[0])
+        block = next((self._read(mark) for mark in self._marks(number - 1)[:1]), None)
+        if block is None or block.first > number:
+            raise StoreDamaged(f"gate '{self.gate}': the block of episode {number} was discarded")
+        return block
 
     def judge(self, trees: Sequence[LiveEpisode], state: GateState, pieces: Mapping[str, bytes]) -> list[EpisodeJudgement]:
         """Return what episodes contribute, in their order, to the challenges of `state` that count the last of them.

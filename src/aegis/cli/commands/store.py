@@ -1,8 +1,9 @@
-"""`aegis store`: the store of a live gate: upgrade, sign, verify, export, back up, restore."""
+"""`aegis store`: the store of a live gate: upgrade, sign, verify, export, archive, back up, restore."""
 
 from __future__ import annotations
 
 import shlex
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ store_option = click.option(
     "--store", default="gate.sqlite", show_default=True, metavar="STORE", help="A file, or postgresql://USER@HOST/NAME."
 )
 
+archive_option = options.path_option("--archive", "FOLDER", "With the records that 'aegis store archive' has moved there.")
 unsigned_option = options.repeated_option(
     "--unsigned", "GATE", "A gate that has no key, where --journal-key expects one of every gate; repeatable."
 )
@@ -125,8 +127,16 @@ def show_heads(store: str, name: str | None, as_json: bool) -> None:
 @key_option("Checks signatures: every gate must be signed by it to its end.")
 @unsigned_option
 @options.repeated_option("--head", "HEAD", "`GATE SEQ HASH` that was kept elsewhere, or a file with such lines; repeatable.")
+@archive_option
 @options.as_json
-def verify_store(store: str, journal_key: str | None, unsigned: tuple[str, ...], head: tuple[str, ...], as_json: bool) -> None:
+def verify_store(
+    store: str,
+    journal_key: str | None,
+    unsigned: tuple[str, ...],
+    head: tuple[str, ...],
+    archive: Path | None,
+    as_json: bool,
+) -> None:
     """Check that nothing was altered or removed, and say what was checked and what was not.
 
     \b
@@ -137,16 +147,17 @@ def verify_store(store: str, journal_key: str | None, unsigned: tuple[str, ...],
     database = open_store(store)
     from aegis.service import check_snapshots, check_store
 
-    checks, keys = check_store(database, load_keys(journal_key), read_heads(head), unsigned), load_keys(journal_key)
+    keys = load_keys(journal_key)
+    checks = check_store(database, keys, read_heads(head), unsigned, archive)
     plain: list[dict[str, Any]] = []
     for item in checks:
-        compared, other = check_snapshots(database, item.gate, None if item.gate in unsigned else keys)
+        compared, other = check_snapshots(database, item.gate, None if item.gate in unsigned else keys, archive)
         held = [f"each of {compared} snapshots holds what the records before it add up to"] if compared else []
-        more = [f"{other} snapshots of another release or format"] if other else []
+        more = [f"{other} snapshots of another release or format, or before the records that were read"] if other else []
         plain.append(
             {
                 **{"gate": item.gate, "records": item.records, "challengers": item.challengers, "snapshots": compared},
-                **{"head": item.head.plain(), "key": item.head.signer, "signed_from": item.signed_from},
+                **{"head": item.head.plain(), "key": item.head.signer, "signed_from": item.signed_from, "after": item.after},
                 "checked": [*item.checked, *held],
                 "not_checked": [*item.unchecked, *more],
             }
@@ -182,8 +193,9 @@ def read_heads(words: tuple[str, ...]) -> list[Any]:
 @click.option("--name", metavar="NAME", help="Which gate.  [default: the only one]")
 @options.path_option("--out", "FOLDER", "Gets the log and the challenges.", required=True)
 @key_option("Checks signatures of the journal.")
+@archive_option
 @options.as_json
-def export_store(store: str, name: str | None, out: Path, journal_key: str | None, as_json: bool) -> None:
+def export_store(store: str, name: str | None, out: Path, journal_key: str | None, archive: Path | None, as_json: bool) -> None:
     """Write what a gate has counted as a log, with its problem file and the challenges that it put in control.
 
     \b
@@ -193,11 +205,64 @@ def export_store(store: str, name: str | None, out: Path, journal_key: str | Non
     database = open_store(store)
     from aegis.service import export_gate
 
-    export = export_gate(database, choose_gate(database, name), out, load_keys(journal_key))
+    export = export_gate(database, choose_gate(database, name), out, load_keys(journal_key), archive)
     again = ["aegis", "certify", f"{out}/log.parquet", "--problem", f"{out}/problem.yaml", "--policy"]
     folders = [(item["level"], f"{out}/{item['folder']}") for item in export["certificates"]]
     certificates = [f"  level '{level}': {shlex.join([*again, folder])}" for level, folder in folders]  # as a shell reads it
     print_result(as_json, export, f"{export['episodes']} episodes in {out}", *certificates)
+
+
+@command.command("archive")
+@store_option
+@click.option("--gate", "--name", "name", metavar="NAME", help="Which gate.  [default: the only one]")
+@click.option("--before", metavar="DATE", help="Records before it go, such as 2026-01-31; UTC unless it has a zone.")
+@click.option("--keep-days", type=click.IntRange(min=0), metavar="N", help="Records that are older than this go.")
+@options.path_option("--out", "FOLDER", "Gets the records, and the episodes as a log.")
+@click.option("--discard", is_flag=True, help="Remove the records without an archive, for good.")
+@key_option("Checks signatures of the journal, and signs the record that notes the archive.")
+@options.as_json
+def archive_store(
+    store: str,
+    name: str | None,
+    before: str | None,
+    keep_days: int | None,
+    out: Path | None,
+    discard: bool,
+    journal_key: str | None,
+    as_json: bool,
+) -> None:
+    """Move old records of counted episodes out of a store. Stop the gate first.
+
+    \b
+    Examples:
+      aegis store archive --store gate.sqlite --keep-days 90 --out archive
+      aegis store archive --store gate.sqlite --before 2026-01-31 --discard
+    """
+    if (out is None) != discard:
+        raise SettingError("say where the records go: --out FOLDER for an archive, or --discard to remove them for good")
+    limit = _limit(before, keep_days)
+    database = open_store(store)
+    from aegis.service import archive_gate
+
+    done = archive_gate(database, choose_gate(database, name), limit, out, load_keys(journal_key))
+    where = "removed for good" if done.folder is None else f"in {done.folder}"
+    text = f"gate '{done.gate}': records {done.first} to {done.last} of {done.episodes} episodes are {where}"
+    waits = f"later records stay: episode '{done.waits_for}' is not counted yet"
+    lines = [text if done.records else f"gate '{done.gate}': there is nothing to archive before {limit.isoformat()}"]
+    print_result(as_json, done.plain(), *lines, *([waits] if done.waits_for else []))
+
+
+def _limit(before: str | None, keep_days: int | None) -> datetime:
+    """Return the time before which records are archived."""
+    if (before is None) == (keep_days is None):
+        raise SettingError("say which records go: --before DATE or --keep-days N")
+    if before is None:
+        return datetime.now(UTC) - timedelta(days=keep_days or 0)
+    try:
+        limit = datetime.fromisoformat(before)
+    except ValueError as error:
+        raise SettingError(f"--before {before}: expected a date such as 2026-01-31, or 2026-01-31T06:00:00+01:00") from error
+    return limit if limit.tzinfo is not None else limit.replace(tzinfo=UTC)
 
 
 def choose_gate(database: Any, name: str | None) -> str:
@@ -240,9 +305,14 @@ def restore_store(store: str, file: Path, journal_key: str | None, unsigned: tup
 
     backup = restore_backup(database, file, load_keys(journal_key), unsigned)
     plain = {"rows": backup.rows, "store": database.shown, "heads": [head.plain() for head in backup.heads]}
+    plain |= {"archived": dict(backup.archived)}
     text = f"{backup.rows} rows restored into {database.shown}; every chain is whole, every challenger as frozen"
     gates = [
         f"gate '{head.gate}': {head.seq} records, {'no key' if head.signer is None else f'signed by the key {head.signer}'}"
         for head in backup.heads
     ]
-    print_result(as_json, plain, text, *gates)
+    archived = [
+        f"not checked: records 1 to {last} of gate '{gate}', which are not in the store, and the challengers that they froze"
+        for gate, last in backup.archived.items()
+    ]
+    print_result(as_json, plain, text, *gates, *archived)

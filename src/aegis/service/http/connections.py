@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ HEAD, BODY = "head", "body"
 SECONDS = {HEAD: 5.0, BODY: 10.0}  # that a client has for the request line with all headers, and then for the whole body
 HANDSHAKE_SECONDS = 5.0  # of TLS
 IDLE_SECONDS = 30  # after which a connection without a request is closed
-STALLED_SECONDS = 30.0  # after which a client that does not read its answer is dropped
+STALLED_SECONDS = 30.0  # after which a client that does not read its answer is dropped, also if it is the last one
 MOST = 4096  # connections
 RESERVED = 256  # file descriptors for the store, the log and the trainer
 
@@ -78,7 +79,7 @@ class GuardedConnection(H11Protocol):
         """Forget a connection."""
         self._unset_keepalive_if_required()
         self._await(None)
-        self.resume_writing()
+        self._stop_limit()
         self.table.forget(self)
         super().connection_lost(exc)
 
@@ -96,18 +97,33 @@ class GuardedConnection(H11Protocol):
     def pause_writing(self) -> None:
         """Wait for a client that does not read, but not for ever."""
         super().pause_writing()
-        self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
+        self._limit_writing()
 
     def resume_writing(self) -> None:
         """Go on writing."""
+        self._stop_limit()
+        super().resume_writing()
+        if self.transport.is_closing():
+            self._limit_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection without a request."""
+        super().timeout_keep_alive_handler()
+        self._watch(begun=False)
+
+    def _limit_writing(self) -> None:
+        if self._stalled is None:
+            self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
+
+    def _stop_limit(self) -> None:
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
-        super().resume_writing()
 
     def _watch(self, begun: bool) -> None:
         """Start or stop the clock. begun: a request has begun, or is expected now."""
         if self.transport.is_closing():
+            self._limit_writing()  # it closes once its client has read everything, which may be never
             return
         waits = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
         self.table.forget(self)
@@ -158,9 +174,13 @@ class GateServer(uvicorn.Server):
 
 def raise_file_limit() -> None:
     """Let this process have as many files and connections open as the system allows it."""
-    if resource is not None:
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if resource is None:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * MOST + RESERVED if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):  # some systems have another limit beside it
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def connection_limit() -> int:

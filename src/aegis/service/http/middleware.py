@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
@@ -130,7 +131,7 @@ class GuardMiddleware:
         if not (length.isascii() and length.isdigit()) or int(length) > self.largest:
             return error_answer(f"a body has at most {self.largest} bytes", 413)
         # By address until a token has been verified: invented tokens share the rate of their address.
-        address = f"address {request.client.host if request.client else ''}"
+        address = f"address {_address(request.scope)}"
         if not self.rates.allow(f"token {caller.name}" if caller is not None and caller is not ANONYMOUS else address):
             return error_answer("too many requests; wait a little", 429)
         return None
@@ -142,9 +143,14 @@ class GuardMiddleware:
         self.metrics.requests.labels(method, route, str(status)).inc()
         self.metrics.seconds.labels(route).observe(seconds)
         if log.isEnabledFor(logging.INFO):
-            fields = {"method": method, "route": route, "status": status, "seconds": round(seconds, 5)}
-            fields["caller"] = scope.get("state", {}).get("caller")
+            fields: dict[str, Any] = {"method": method, "route": route, "status": status, "seconds": round(seconds, 5)}
+            fields |= {"caller": scope.get("state", {}).get("caller"), "address": _address(scope)}
             log.info("request", extra={"fields": fields})
+
+
+def _address(scope: Scope) -> str:
+    """Return where a request comes from, as a trusted proxy says it if there is one in front."""
+    return str((scope.get("client") or ("",))[0])
 
 
 def _limited(receive: Receive, largest: int) -> Receive:

@@ -16,33 +16,33 @@ let link = { status: "connecting", since: Date.now(), counting: null };
 const dialog = may ? connect(at("ask"), page.proof, () => gate, (action) => announce(`Done: ${action}.`)) : null;
 
 const LOST = {
-  lost: ["Not live: connection lost.", "The gate does not answer, or the network is down; this page keeps trying."],
+  lost: ["Not connected: connection lost.", "The gate does not answer, or the network is down; this page keeps trying."],
   standby: [
-    "Not live: this process stands by.",
+    "Not connected: this process stands by.",
     "Another process is the writer of this gate, or none is. This one takes over when it can; until then look at the other one.",
   ],
-  out: ["Not live: your session has ended.", "Load this page again to enter."],
-  connecting: ["Not live yet: connecting.", "Nothing is known about the gate so far."],
+  out: ["Not connected: your session has ended.", "Load this page again to enter."],
+  connecting: ["Not connected yet.", "Nothing is known about the gate so far."],
 };
 
 // ---- showing ---------------------------------------------------------------------------------------------------------------
 
 function show() {
   if (!gate) return;
-  const live = link.status === "live";
+  const connected = link.status === "connected";
   const focused = document.activeElement;
   at("content").hidden = false;
   fill(at("banner"), panels.banner(gate, link.counting));
   fill(at("tiles"), panels.tiles(gate));
   drawn("levels", (width) => [
-    gate.levels.map((level, place) => levelCard(level, place, gate, width, may, live)),
+    gate.levels.map((level, place) => levelCard(level, place, gate, width, may, connected)),
     gate.never.map(keptCard),
   ]);
   drawn("rewards", (width) => panels.rewards(gate, width));
   fill(at("ledger"), panels.ledger(gate));
   fill(at("monitor"), panels.monitor(gate));
   fill(at("events"), panels.events(gate));
-  if (may) fill(at("operator"), panels.operator(gate, live));
+  if (may) fill(at("operator"), panels.operator(gate, connected));
   // What had the focus may be gone, such as the button of what was approved: a keyboard user stays nearby.
   if (focused && !focused.isConnected) at("levels-title").focus();
 }
@@ -56,13 +56,13 @@ function drawn(name, made) {
 }
 
 function showLink() {
-  const live = link.status === "live";
-  document.documentElement.classList.toggle("lost", !live);
-  document.title = `${live ? "" : "NOT LIVE \u2013 "}${gate?.alarm ? "ALARM \u2013 " : ""}${page.gate} \u2013 AEGIS`;
-  at("live").textContent = live ? "Live" : "Not live";
-  at("live").className = live ? "pill live" : "pill not-live";
-  at("stale").hidden = live;
-  if (live) return;
+  const connected = link.status === "connected";
+  document.documentElement.classList.toggle("lost", !connected);
+  document.title = `${connected ? "" : "NOT CONNECTED \u2013 "}${gate?.alarm ? "ALARM \u2013 " : ""}${page.gate} \u2013 AEGIS`;
+  at("connection").textContent = connected ? "Connected" : "Not connected";
+  at("connection").className = connected ? "pill connected" : "pill not-connected";
+  at("stale").hidden = connected;
+  if (connected) return;
   const [word, says] = LOST[link.status];
   const known = ` Below is what was true at ${moment(link.since)}, ${ago(Date.now() - link.since)} ago. It may be wrong now.`;
   fill(at("stale"), h("strong", {}, word), h("span", {}, ` ${says}${gate ? known : ""}`));
@@ -113,8 +113,8 @@ listen(
   },
   (found) => {
     const changed = found.status !== link.status || found.counting !== link.counting;
-    if (found.status !== link.status && link.status === "live") announce(LOST[found.status][0], true);
-    if (gate && found.status === "live" && link.status !== "live" && link.status !== "connecting") announce("Live again.");
+    if (found.status !== link.status && link.status === "connected") announce(LOST[found.status][0], true);
+    if (gate && found.status === "connected" && link.status !== "connected" && link.status !== "connecting") announce("Connected again.");
     if (found.counting && !link.counting) announce(`Nothing is counted now: ${found.counting}`, true);
     link = found;
     if (changed) show();

@@ -10,9 +10,9 @@ const FIRST = 3; // challengers that are shown at once
 
 /**
  * Return the card of a level. place: among the levels, outermost first. width: of its picture. may: whether the reader is an
- * operator. live: whether the page is.
+ * operator. connected: whether the page is.
  */
-export function levelCard(level, place, gate, width, may, live) {
+export function levelCard(level, place, gate, width, may, connected) {
   const title = `level-${place}`;
   const next = waiting(level);
   const asks = gate.mode === "approve" && gate.paused === null;
@@ -44,7 +44,7 @@ export function levelCard(level, place, gate, width, may, live) {
           fact("Why", why(level, gate), level.control === "agent" && leaves(gate) && h("span", { class: "small" }, leaves(gate))),
           fact("What happens next", level.next, next && proposal(next, gate)),
         ),
-        may && buttons(level, next, asks, live),
+        may && buttons(level, next, asks, connected),
       ),
       bound(level, place, gate, width),
     ),
@@ -110,12 +110,12 @@ function proposal(next, gate) {
   );
 }
 
-function buttons(level, next, asks, live) {
+function buttons(level, next, asks, connected) {
   const found = [];
   if (next && asks) {
     const doing = next.kind === "upgrade" ? "Approve new policy at" : "Approve handover of";
     // What waits may be something else by now: an operator cannot approve what the page does not show.
-    found.push(act("approve", level.level, `${doing} \u2018${level.level}\u2019\u2026`, "primary", !live));
+    found.push(act("approve", level.level, `${doing} \u2018${level.level}\u2019\u2026`, "primary", !connected));
   }
   if (level.control === "agent") {
     found.push(act("revert", level.level, `Give \u2018${level.level}\u2019 back to the legacy\u2026`, "danger"));

@@ -21,7 +21,7 @@ export function listen(heard, state) {
     if (!writer) return "standby";
     if (Date.now() - answered > STALE) return "lost";
     if (!got) return "connecting";
-    return streaming ? "live" : "lost";
+    return streaming ? "connected" : "lost";
   }
 
   function tell() {
@@ -40,7 +40,7 @@ export function listen(heard, state) {
     });
     source.addEventListener("gate", (message) => {
       said = JSON.parse(message.data);
-      [got, streaming, refused, last] = [true, true, null, Date.now()]; // a stream is live once it has said something
+      [got, streaming, refused, last] = [true, true, null, Date.now()]; // a stream is connected once it has said something
       counting = said.counting;
       heard(said);
       tell();

@@ -248,7 +248,7 @@ function happened(item, gate) {
 }
 
 /** Return what an operator can do about the gate as a whole. */
-export function operator(gate, live) {
+export function operator(gate, connected) {
   const modes = [["live", "live"], ["approve", "ask"], ["shadow", "shadow"]].filter(([mode]) => mode !== gate.mode);
   return [
     h(
@@ -256,8 +256,8 @@ export function operator(gate, live) {
       { class: "buttons" },
       gate.paused === null
         ? act("pause", null, "Pause the gate\u2026", "danger")
-        : act("resume", null, "Resume the gate\u2026", "primary", !live),
-      modes.map(([mode, said]) => act(said, null, `Change mode to \u2018${MODES[mode].name}\u2019\u2026`, "plain", !live)),
+        : act("resume", null, "Resume the gate\u2026", "primary", !connected),
+      modes.map(([mode, said]) => act(said, null, `Change mode to \u2018${MODES[mode].name}\u2019\u2026`, "plain", !connected)),
     ),
     small(
       `The mode is \u2018${MODES[gate.mode]?.name}\u2019 now: ${MODES[gate.mode]?.says} Levels are approved and given back ` +

@@ -11,6 +11,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi import Path as PathParameter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, select_autoescape
+from starlette.requests import ClientDisconnect
 
 from aegis.service.auth import SESSION_SECONDS, AccessControl, session_cookie
 from aegis.service.http.admission import ShareRoute, run_in_share
@@ -47,7 +48,11 @@ async def enter(request: Request) -> Response:
     """Open a session for the holder of a token."""
     _from_here(request)
     access: AccessControl = request.app.state.access
-    form = parse_qs((await request.body()).decode("utf-8", "replace"))
+    try:
+        body = await request.body()
+    except ClientDisconnect as error:  # it took too long
+        raise HTTPException(400, "the form did not arrive") from error
+    form = parse_qs(body.decode("utf-8", "replace"))
     secret = form.get("token", [""])[0].strip()
     if await run_in_share(access.token, secret) is None:
         return HTMLResponse(_environment().get_template("enter.html").render(wrong=True), 401)

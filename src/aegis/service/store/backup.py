@@ -6,8 +6,8 @@ import base64
 import gzip
 import json
 import zlib
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,11 @@ import sqlalchemy as sa
 from aegis.errors import InputError, SettingError
 from aegis.files import atomic_write
 from aegis.service.integrity import StoreCheck
+from aegis.service.store.archive import ARCHIVED, ArchiveMark, check_kept
 from aegis.service.store.chain import ChainHead
 from aegis.service.store.database import (
     Database,
+    archived_keys_table,
     blocks_table,
     challengers_table,
     journal_table,
@@ -27,16 +29,23 @@ from aegis.service.store.database import (
 )
 from aegis.service.store.journal_keys import JournalKeys
 
-BACKUP_TABLES = {table.name: table for table in (journal_table, challengers_table, tokens_table, snapshots_table, blocks_table)}
+BACKUP_TABLES = {
+    table.name: table
+    for table in (journal_table, challengers_table, tokens_table, snapshots_table, blocks_table, archived_keys_table)
+}
 BACKUP_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """How many rows a backup has, and the newest record of each gate in it."""
+    """How many rows a backup has, and the newest record of each gate in it.
+
+    archived: the last record of each gate that is in an archive, and not in the backup.
+    """
 
     rows: int
     heads: tuple[ChainHead, ...]
+    archived: Mapping[str, int] = field(default_factory=dict)
 
 
 def write_backup(database: Database, path: str | Path) -> Backup:
@@ -64,7 +73,7 @@ def restore_backup(
     database: Database, path: str | Path, keys: JournalKeys | None = None, unsigned: Collection[str] = ()
 ) -> Backup:
     """Fill an empty store from a backup, and return what that is: all of it, if its chains are whole and its challengers are
-    those that were frozen, or nothing.
+    those that were frozen, or nothing. Records that are in an archive are not checked, nor are challengers frozen by them.
 
     Parameters
     ----------
@@ -83,10 +92,12 @@ def restore_backup(
                 raise SettingError(f"the store {database.shown} is not empty: restore into a new one")
     count, heads = 0, dict[str, ChainHead]()
     checking: dict[str, StoreCheck] = {}
+    archives = _archives(path)
     with database.transaction(patient=True) as connection:
-        for name, row in _rows(path, database.newest()):
+        for name, row in _rows(path):
             if name == journal_table.name:
-                heads[row["gate"]] = heads.get(row["gate"], ChainHead(row["gate"])).check(row, keys)
+                head = heads.get(row["gate"], ChainHead(row["gate"]))
+                heads[row["gate"]] = _follow(head, row, archives.get(row["gate"], []), keys)
                 checking.setdefault(row["gate"], StoreCheck(row["gate"])).record(row["kind"], json.loads(row["body"]))
             elif name == challengers_table.name and row["gate"] in checking:
                 checking[row["gate"]].piece(row["name"], row["content"])
@@ -99,19 +110,45 @@ def restore_backup(
             gate.done()
         for head in heads.values():
             head.check_end(None if head.gate in unsigned and head.signing is None else keys)
-    return Backup(count, tuple(heads.values()))
+        for name, marks in archives.items():
+            check_kept(connection, name, marks)
+    return Backup(count, tuple(heads.values()), {name: marks[-1].last for name, marks in archives.items()})
 
 
-def _rows(path: str | Path, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _archives(path: str | Path) -> dict[str, list[ArchiveMark]]:
+    """Return the archives that each gate of a backup notes."""
+    archives: dict[str, list[ArchiveMark]] = {}
+    for name, row in _rows(path):
+        if name == journal_table.name and row["kind"] == ARCHIVED:
+            mark = ArchiveMark.of(row["gate"], row["seq"], row["kind"], json.loads(row["body"]))
+            archives.setdefault(row["gate"], []).append(mark)
+    return archives
+
+
+def _follow(head: ChainHead, row: Mapping[str, Any], marks: Sequence[ArchiveMark], keys: JournalKeys | None) -> ChainHead:
+    """Return the head of a chain after one more row. Rows up to the last archive, but for the first, are checked by digest."""
+    if not marks or row["seq"] == 1:
+        return head.check(row, keys)
+    if row["seq"] <= marks[-1].last:
+        return head.skip_to(row)
+    if head.seq <= marks[-1].last:
+        head = replace(head, seq=marks[-1].last, hash=marks[-1].hash)
+    return head.check(row, keys)
+
+
+def _rows(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the rows of a backup, by table. Every schema so far adds tables, and columns that may be empty, to the one before."""
+    versions = Database.versions()
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             head = json.loads(file.readline())
             if not isinstance(head, dict) or "aegis store" not in head:
                 raise InputError(f"{path} is not a backup of a store")
-            if head["aegis store"] != version:
+            version = head["aegis store"]
+            if version not in versions:
                 raise InputError(
-                    f"{path} was made with the schema {head['aegis store']}, this release writes {version}: restore it with the "
-                    "release that made it, then run 'aegis store upgrade'"
+                    f"{path} was made with the schema {version}, which this release does not know (it knows "
+                    f"{', '.join(versions)}): restore it with the release that made it"
                 )
             count, stated = 0, None
             for line in file:
@@ -121,9 +158,11 @@ def _rows(path: str | Path, version: str) -> Iterator[tuple[str, dict[str, Any]]
                     continue
                 name, row = entry
                 count += 1
-                if set(row) != set(BACKUP_TABLES[name].c.keys()):
+                columns = BACKUP_TABLES[name].c
+                later = [] if version == versions[-1] else [column.name for column in columns if column.nullable]
+                if not set(columns.keys()) - set(later) <= set(row) <= set(columns.keys()):
                     raise ValueError(f"a row of '{name}' has other columns than this release")
-                yield name, {key: _value(value) for key, value in row.items()}
+                yield name, dict.fromkeys(later) | {key: _value(value) for key, value in row.items()}
             if stated != count:
                 raise ValueError(f"it has {count} rows, and says that there are {stated}")
     except (OSError, EOFError, ValueError, TypeError, KeyError, zlib.error) as error:

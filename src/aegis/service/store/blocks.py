@@ -205,24 +205,43 @@ def drop_unused_blocks(database: Database, gate: str, mark: BlockMark) -> None:
     used = {item.link for item in list_blocks(database, gate, mark)}
     table = blocks_table.c
     with database.transaction(patient=True) as connection:
-        links = connection.execute(sa.select(table.link).where(table.gate == gate, table.last <= mark.last)).scalars()
+        old = (table.gate == gate) & (table.last <= mark.last) & (sa.func.length(table.content) > 0)
+        links = connection.execute(sa.select(table.link).where(old)).scalars()
         for link in [link for link in links if link not in used]:
             connection.execute(blocks_table.delete().where(table.gate == gate, table.link == link))
 
 
 def list_blocks(database: Database, gate: str, mark: BlockMark, after: int = 0) -> list[BlockMark]:
-    """Return the stored blocks with episodes after a number, up to a mark, in order; StoreDamaged if one is missing."""
+    """Return the stored blocks with episodes after a number, up to a mark, in order; StoreDamaged if one is missing.
+
+    Blocks that were discarded are left out.
+    """
     table = blocks_table.c
     with database.reading(patient=True) as connection:
-        query = sa.select(table.link, table.last, table.before).where(table.gate == gate)
-        rows = {link: (last, before) for link, last, before in connection.execute(query)}
+        query = sa.select(table.link, table.last, table.before, sa.func.length(table.content)).where(table.gate == gate)
+        rows = {link: (last, before, size) for link, last, before, size in connection.execute(query)}
     marks, link = list[BlockMark](), mark.link
     while link != FIRST_LINK and (link not in rows or rows[link][0] > after):
         if link not in rows:
             raise StoreDamaged(f"gate '{gate}': a block of counted episodes up to {mark.last} is not in the store")
+        if rows[link][2] == 0:
+            break
         marks.append(BlockMark(rows[link][0], link))
         link = rows[link][1]
     return marks[::-1]
+
+
+def discard_blocks(connection: sa.engine.Connection, gate: str, marks: Sequence[BlockMark], last: int) -> None:
+    """Remove the content of the blocks up to an episode, in a transaction of the caller's. marks: all blocks, in order.
+
+    Of the newest of them the link stays, so that the chain of blocks ends there.
+    """
+    old = [mark.link for mark in marks if mark.last <= last]
+    table = blocks_table.c
+    if old:
+        connection.execute(blocks_table.update().where(table.gate == gate, table.link == old[-1]).values(content=b""))
+        before = (table.gate == gate) & (table.last <= last) & (table.link != old[-1])
+        connection.execute(blocks_table.delete().where(before))
 
 
 def read_block(database: Database, gate: str, mark: BlockMark) -> EpisodeBlock:

@@ -61,6 +61,11 @@ class ChainHead:
                 raise StoreDamaged(f"gate '{self.gate}': record {row['seq']} was altered, or one before it; restore a backup")
         return ChainHead(self.gate, row["seq"], str(row["hash"]), signer, signing)
 
+    def skip_to(self, row: Mapping[str, Any]) -> ChainHead:
+        """Return the head after a row whose hash cannot be checked here, since rows before it are in an archive."""
+        signer, signing = self._keys_after(row)
+        return ChainHead(self.gate, row["seq"], str(row["hash"]), signer, signing)
+
     def check_end(self, keys: JournalKeys | None) -> None:
         """Raise an error unless a journal may end here: with a key in use, its last record is signed by the current one.
 

@@ -90,6 +90,17 @@ blocks_table = Table(
     Column("content", LargeBinary, nullable=False),
 )
 
+# Digests of the keys of records that are in an archive. run: which one. number: of the episode that was opened under the key.
+archived_keys_table = Table(
+    "archived_keys",
+    metadata,
+    Column("gate", String(64), primary_key=True),
+    Column("key", LargeBinary, primary_key=True),
+    Column("run", Whole, nullable=False),
+    Column("number", Whole, nullable=True),
+    Column("caller", String(64), nullable=True),
+)
+
 SQLITE, POSTGRES = "sqlite", "postgresql"
 PATIENCE = 5.0  # seconds that a statement waits for a lock, and a connection for an answer
 # A server that vanished without a word is given up by this side: the kernel ends a connection whose data, or whose keepalives,
@@ -225,6 +236,11 @@ class Database:
     def newest() -> str:
         """Return the version of the schema that this release writes."""
         return str(ScriptDirectory(str(MIGRATIONS)).get_current_head())
+
+    @staticmethod
+    def versions() -> list[str]:
+        """Return the versions of the schema that this release can upgrade, oldest first; the last one is the newest."""
+        return [step.revision for step in ScriptDirectory(str(MIGRATIONS)).walk_revisions()][::-1]
 
     def upgrade(self) -> None:
         """Bring the schema up to date, creating it if there is none; all of it or nothing."""

@@ -6,18 +6,22 @@ next one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from aegis.errors import SettingError
 from aegis.service.http_errors import Conflict, StoreDamaged, StoreUnavailable
+from aegis.service.store.archive import RECORDS, ArchivedKey, ArchiveMark, find_key, mark_key, read_records
 from aegis.service.store.chain import JOURNAL_KEY, START, ChainHead, named_key
 from aegis.service.store.database import Database, challengers_table, journal_table
 from aegis.service.store.journal_keys import JournalKeys
@@ -58,7 +62,7 @@ class Journal:
     """The journal of one gate in a database. last, head: number and hash of the newest record that is known here.
 
     keys: to sign records and to check what was signed. Without them a journal that has a key can be read, its signatures
-    unchecked, and not written.
+    unchecked, and not written. archive: the folder with records that are no longer in the store, None to do without them.
     """
 
     database: Database
@@ -66,9 +70,11 @@ class Journal:
     last: int = 0
     head: str = START
     keys: JournalKeys | None = field(default=None, repr=False)
+    archive: Path | None = None
     doubtful: bool = field(default=False, init=False)  # the store was away: it has to be read before the next write
     _writing_since: float | None = field(default=None, init=False)
     _chain: ChainHead | None = field(default=None, init=False)  # of `last` and `head`, once it was asked for
+    _marks: tuple[ArchiveMark, ...] | None = field(default=None, init=False)  # once they were asked for
 
     @property
     def chain(self) -> ChainHead:
@@ -94,12 +100,16 @@ class Journal:
         return self.doubtful if since is None else time.monotonic() - since > patience
 
     def append(
-        self, entries: Sequence[JournalEntry], challengers: Mapping[str, tuple[str, bytes]] | None = None
+        self,
+        entries: Sequence[JournalEntry],
+        challengers: Mapping[str, tuple[str, bytes]] | None = None,
+        also: Callable[[Connection], None] | None = None,
     ) -> list[JournalRecord]:
         """Write entries in one transaction and return them as records.
 
-        challengers: to be stored with them, by challenge, each with the digest of its policy. Raises Conflict if a key was used
-        before, StoreUnavailable if they could not be written: nothing is acknowledged then.
+        challengers: to be stored with them, by challenge, each with the digest of its policy. also: does more in the
+        transaction, which may take as long as it takes then. Raises Conflict if a key was used before, StoreUnavailable if they
+        could not be written: nothing is acknowledged then.
         """
         if self.doubtful:
             raise StoreUnavailable("the store was away; what is in it has to be looked at first")
@@ -114,11 +124,13 @@ class Journal:
             raise StoreDamaged(f"gate '{self.gate}': the journal does not name the key that signs it; restore a backup")
         self._writing_since, self.doubtful = time.monotonic(), True
         try:
-            with self.database.transaction() as connection:
+            with self.database.transaction(patient=also is not None) as connection:
                 connection.execute(journal_table.insert(), rows)
                 for name, (policy, content) in (challengers or {}).items():
                     values = {"gate": self.gate, "name": name, "policy": policy, "content": content}
                     connection.execute(challengers_table.insert(), values)
+                if also is not None:
+                    also(connection)
         except IntegrityError as error:
             if self.last == self._last():
                 self.doubtful = False  # it was refused, and no other process has written
@@ -126,13 +138,14 @@ class Journal:
             raise StoreUnavailable(f"another process writes to gate '{self.gate}'") from error
         else:
             self.doubtful = False
-            self.last, self.head, self._chain = chain.seq, chain.hash, chain
+            self.last, self.head, self._chain, self._marks = chain.seq, chain.hash, chain, self._marks if also is None else None
         finally:
             self._writing_since = None
         return [_record(row) for row in rows]
 
     def news(self) -> Iterator[JournalRecord]:
         """Yield the records in the store that were not known here; each is known once it is yielded."""
+        self._marks = None
         for chain, record in self.walk(self.last):
             self.last, self.head, self._chain = chain.seq, chain.hash, chain
             yield record
@@ -141,7 +154,7 @@ class Journal:
     def accept(self, records: Sequence[JournalRecord]) -> None:
         """Take note of all records in the store that were not known here."""
         if records:
-            self.last, self.head = records[-1].seq, records[-1].hash
+            self.last, self.head, self._marks = records[-1].seq, records[-1].hash, None
         self.doubtful = False
 
     def read(self, after: int = 0) -> Iterator[JournalRecord]:
@@ -152,13 +165,74 @@ class Journal:
     def walk(self, after: int = 0) -> Iterator[tuple[ChainHead, JournalRecord]]:
         """Yield the same, each with its place in the chain."""
         chain = self.chain if after == self.last else self._chain_at(after, self.hash_at(after))
+        for row in self.rows(after):
+            chain = chain.check(row, self.keys)
+            yield chain, _record(row)
+
+    def rows(self, after: int = 0) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows of the records after a number, from the archive and from the store, unchecked."""
+        for mark in self.marks:
+            if after < mark.last:
+                yield from self._archived_rows(mark, after)
+                after = mark.last
         while True:
-            rows = self._rows(chain.seq, PAGE)
-            for row in rows:
-                chain = chain.check(row, self.keys)
-                yield chain, _record(row)
+            rows = self._rows(after, PAGE)
+            yield from rows
             if len(rows) < PAGE:
                 return
+            after = rows[-1]["seq"]
+
+    # ---- archives ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def marks(self) -> tuple[ArchiveMark, ...]:
+        """Return the archives that the journal notes, oldest first."""
+        if self._marks is None:
+            marks = list[ArchiveMark]()
+            while (record := self.under(mark_key(len(marks) + 1))) is not None:
+                marks.append(ArchiveMark.of(self.gate, record.seq, record.kind, record.body))
+            self._marks = tuple(marks)
+        return self._marks
+
+    @property
+    def archived_to(self) -> int:
+        """Return the last record that is no longer in the store; 0 if there is none."""
+        return self.marks[-1].last if self.marks else 0
+
+    @property
+    def beginning(self) -> int:
+        """Return the record after which all can be read: from the store, and from the archive if there is one."""
+        return max((mark.last for mark in self.marks if mark.discarded or self.archive is None), default=0)
+
+    def begin(self) -> None:
+        """Know the record after which all can be read. Only for a journal of which nothing is known here."""
+        self.last = self.beginning
+        self.head = self.hash_at(self.last)
+
+    def has_fallen_behind(self) -> bool:
+        """Say whether records after the last one that is known here are no longer in the store."""
+        self._marks = None
+        return self.last < self.archived_to
+
+    def archived(self, key: str) -> ArchivedKey | None:
+        """Return what is kept of the key of a record that is no longer in the store."""
+        if not self.marks:
+            return None
+        with self._asking():
+            return find_key(self.database, self.gate, key)
+
+    def _archived_rows(self, mark: ArchiveMark, after: int) -> Iterator[Mapping[str, Any]]:
+        which = f"gate '{self.gate}': records {mark.first} to {mark.last}"
+        if mark.discarded:
+            raise StoreDamaged(f"{which} were discarded, and no snapshot after them fits; restore a backup")
+        if self.archive is None:
+            raise StoreDamaged(f"{which} are in an archive, and no snapshot after them fits; restore a backup")
+        seq, digest = 0, ""
+        for row in read_records(mark.place(self.archive, self.gate) / RECORDS, after):
+            seq, digest = row["seq"], row["hash"]
+            yield row
+        if (seq, digest) != (mark.last, mark.hash):
+            raise StoreDamaged(f"{which} in the archive {self.archive} are not those that the journal notes")
 
     def first(self) -> JournalRecord | None:
         """Return the first record, which opened the gate; None if there is none. StoreDamaged if it was altered."""
@@ -191,7 +265,10 @@ class Journal:
 
     def every(self, kind: str) -> Iterator[JournalRecord]:
         """Yield all records of one kind, unchecked."""
-        after = 0
+        after = self.beginning
+        if after < self.archived_to:
+            yield from (_record(row) for row in self.rows(after) if row["kind"] == kind and row["seq"] <= self.archived_to)
+            after = self.archived_to
         while rows := self._rows(after, PAGE, journal_table.c.kind == kind):
             yield from map(_record, rows)
             after = rows[-1]["seq"]
@@ -236,6 +313,9 @@ class Journal:
         """Return the hash of a record, unchecked; StoreDamaged if it is missing."""
         if seq == 0:
             return START
+        for mark in self.marks:
+            if mark.last == seq:
+                return mark.hash
         record = self._one(journal_table.c.seq == seq)
         if record is None:
             raise StoreDamaged(f"gate '{self.gate}': record {seq} is missing; restore a backup")
@@ -247,17 +327,22 @@ class Journal:
             return connection.execute(query.order_by(journal_table.c.seq).limit(limit)).mappings().all()
 
     def _one(self, condition: sa.ColumnElement[bool]) -> JournalRecord | None:
+        with self._asking(), self.database.reading() as connection:
+            query = journal_table.select().where(journal_table.c.gate == self.gate, condition)
+            row = connection.execute(query).mappings().first()
+        return None if row is None else _record(row)
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Note that the store is asked, and whether it answers."""
         self._writing_since = time.monotonic()
         try:
-            with self.database.reading() as connection:
-                query = journal_table.select().where(journal_table.c.gate == self.gate, condition)
-                row = connection.execute(query).mappings().first()
+            yield
         except StoreUnavailable:
             self.doubtful = True  # the lease may be lost as well
             raise
         finally:
             self._writing_since = None
-        return None if row is None else _record(row)
 
 
 def list_gates(database: Database) -> list[str]:

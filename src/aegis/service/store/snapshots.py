@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any, Protocol
@@ -163,6 +163,12 @@ def drop_old_snapshots(database: Database, gate: str) -> None:
             connection.execute(snapshots_table.delete().where(table.gate == gate, table.seq.in_(old)))
 
 
+def drop_snapshots_before(connection: sa.engine.Connection, gate: str, seq: int) -> None:
+    """Remove the snapshots before a record, from which no start is possible any more, in a transaction of the caller's."""
+    table = snapshots_table.c
+    connection.execute(snapshots_table.delete().where(table.gate == gate, table.seq < seq))
+
+
 def list_snapshots(database: Database, gate: str) -> list[int]:
     """Return the records at which there are snapshots, newest first."""
     table = snapshots_table.c
@@ -185,7 +191,16 @@ def restore_newest(journal: Journal, state: LiveState, follower: Follower | None
 
     One that does not fit is named in the log and skipped. The journal goes on after the record of the snapshot.
     """
-    for seq in list_snapshots(journal.database, journal.gate):
+    return _restore_first(journal, list_snapshots(journal.database, journal.gate), state, follower)
+
+
+def restore_oldest(journal: Journal, state: LiveState, follower: Follower | None = None) -> bool:
+    """Do the same with the oldest snapshot that fits."""
+    return _restore_first(journal, list_snapshots(journal.database, journal.gate)[::-1], state, follower)
+
+
+def _restore_first(journal: Journal, places: Sequence[int], state: LiveState, follower: Follower | None) -> bool:
+    for seq in places:
         record = journal.under(snapshot_key(seq))
         if record is None:
             continue  # the writer ended before the snapshot became part of the journal
