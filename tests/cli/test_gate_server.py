@@ -31,3 +31,10 @@ def test_a_line_of_json_has_the_fields_of_its_record() -> None:
     record.fields = {"gate": "press"}
     line = json.loads(JsonLineFormatter().format(record))
     assert (line["level"], line["from"], line["what"], line["gate"]) == ("info", "aegis.x", "done 3", "press")
+
+
+def test_proxies_are_named_by_address() -> None:
+    assert ServerOptions("localhost", 1, trusted=("10.0.0.7", "10.0.1.0/24", "::1")).trusted
+    for wrong in ("*", "proxy.example", "10.0.0.7/24", ""):
+        with pytest.raises(SettingError, match="--trust-proxy is an IP address or a network"):
+            ServerOptions("localhost", 1, trusted=(wrong,))

@@ -73,6 +73,7 @@ def test_what_a_part_raises_is_raised_at_its_turn(workers: int) -> None:
         next(found)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # a race inside the pool of Python 3.11
 def test_a_worker_that_dies_is_a_clear_error() -> None:
     with pytest.raises(ModelError, match="a worker process died"):
         list(map_parts(os._exit, [3, 3], 2))
