@@ -7,6 +7,7 @@ import logging
 import random
 import shlex
 import signal
+import time
 import urllib.request
 from pathlib import Path
 
@@ -46,6 +47,7 @@ levels:
     action: {{column: "الجرعة", values: ["0", "eins"]}}
     propensity: {{column: p_dose}}
 """
+HANDED_OVER = 120.0  # seconds in which a level is handed over, on a machine that is busy with other work
 SETTINGS = ["--mode", "live", "--host", "greedy", "--gate-set", "first=8", "--gate-set", "patience=1", "--caps", "2"]
 
 
@@ -56,6 +58,11 @@ def run_episode(gate: Client, name: str, rng: random.Random) -> None:
     inner = episode.decide(INNER, {"Temperatur °C": rng.random()}, {"distribution": [0.5, 0.5]}, outer)
     episode.report(inner, 0.5 * (outer.action == FAST) + 0.5 * (inner.action == "eins"))
     episode.close()
+
+
+def handed_over(url: str) -> bool:
+    with urllib.request.urlopen(f"{url}/v1/levels") as answer:
+        return any(item["control"] == "agent" for item in json.load(answer))
 
 
 def typed(*words: str) -> int:
@@ -82,6 +89,10 @@ def test_labels_of_any_language_from_the_gate_to_a_certificate(
         assert gate.flush(30)
         for name in names:
             run_episode(gate, name, rng)
+        end = time.monotonic() + HANDED_OVER
+        while not handed_over(served.url) and time.monotonic() < end:  # a busy machine freezes challengers later: feed them
+            names.append(f"Charge {len(names)} mehr")
+            run_episode(gate, names[-1], rng)
         assert gate.flush(30) and gate.refused == [] and gate.counters.by_fallback == 0
     with urllib.request.urlopen(f"{served.url}/v1/metrics") as answer:
         families = {item.name: item for item in text_string_to_metric_families(answer.read().decode())}
