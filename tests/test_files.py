@@ -15,7 +15,17 @@ import pytest
 
 from aegis import files
 from aegis.errors import OutputError
-from aegis.files import LOCK, atomic_write, folder_lock, is_partial_file, json_digest, write_text
+from aegis.files import (
+    LOCK,
+    atomic_write,
+    create_private_file,
+    describe_open_files,
+    folder_lock,
+    is_partial_file,
+    json_digest,
+    make_private_folder,
+    write_text,
+)
 
 
 @pytest.fixture
@@ -140,6 +150,31 @@ def test_files_have_the_permissions_of_ordinary_files(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "x.txt").stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permission bits are a matter of POSIX systems")
+def test_private_files_and_folders_are_for_their_owner(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with atomic_write(tmp_path / "a" / "b" / "x", private=True) as aside:
+            assert stat.S_IMODE(aside.stat().st_mode) == 0o600
+        create_private_file(tmp_path / "a" / "y")
+        create_private_file(tmp_path / "nowhere" / "y")
+        (tmp_path / "wide").mkdir(mode=0o755)
+        (tmp_path / "wide" / "z").touch(mode=0o644)
+        create_private_file(tmp_path / "wide" / "z")
+        make_private_folder(tmp_path / "wide" / "in")
+    finally:
+        os.umask(before)
+    modes = {str(path.relative_to(tmp_path)): stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert modes == {
+        **{"a": 0o700, "a/b": 0o700, "a/b/x": 0o600, "a/y": 0o600},
+        **{"wide": 0o755, "wide/z": 0o644, "wide/in": 0o700},  # what was there is left as it was
+    }
+    wide, none = tmp_path / "wide" / "z", tmp_path / "none"
+    assert describe_open_files([tmp_path / "a" / "y", none]) is None
+    text = describe_open_files([none, wide, tmp_path / "a" / "y"])
+    assert text == f"open to others than the owner: {wide} (mode 0644); mend it with: chmod 600 {wide}"
 
 
 def test_digests_depend_on_content_and_not_on_order() -> None:

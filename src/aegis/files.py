@@ -1,4 +1,4 @@
-"""Files written in one step, so that a reader never sees half of one, and a lock that allows one writer per folder."""
+"""Files written in one step, so that a reader never sees half of one, private files, and a lock: one writer per folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+import shlex
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from aegis.errors import OutputError
@@ -21,16 +23,20 @@ LOCK = ".aegis.lock"
 
 
 @contextlib.contextmanager
-def atomic_write(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path, private: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it takes `path`'s place, on any error it is removed.
 
+    private: only the owner can read it (mode 0600), and folders that are missing (mode 0700).
     Raises OutputError, with the system's reason, if the place cannot be written or the disk is full.
     """
     target = Path(path)
     aside = target.parent / f".{target.name}.{secrets.token_hex(8)}.part"
     try:  # named before it exists, so that an interruption removes it too
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
+        if private:
+            make_private_folder(target.parent)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600 if private else 0o666))
         yield aside
         with aside.open("rb+") as file:
             os.fsync(file.fileno())
@@ -102,6 +108,38 @@ def write_text(path: str | Path, text: str) -> None:
     """Write a text file in one step."""
     with atomic_write(path) as aside:
         aside.write_text(text, encoding="utf-8", newline="\n")  # the same bytes, and digest, on every system
+
+
+def make_private_folder(folder: str | Path) -> None:
+    """Create a folder, and those above it that are missing, for its owner alone (mode 0700). Others stay as they are."""
+    place = Path(folder)
+    for item in (*reversed(place.parents), place):
+        item.mkdir(mode=0o700, exist_ok=True)
+
+
+def create_private_file(path: str | Path) -> None:
+    """Create an empty file for its owner alone (mode 0600), unless there is one or it cannot be made."""
+    # One that is there is not opened: closing it would release the locks that this process holds on it, such as SQLite's.
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def describe_open_files(paths: Iterable[Path]) -> str | None:
+    """Return a warning that names the files that others than their owner may use; None if there are none."""
+    modes = dict[Path, int]()
+    for path in paths:
+        with contextlib.suppress(OSError):  # there may be no such file
+            modes[path] = stat.S_IMODE(path.stat().st_mode)
+    wide = {path: mode for path, mode in modes.items() if mode & 0o077}
+    if not wide or os.name != "posix":
+        return None
+    names = ", ".join(f"{path} (mode {mode:04o})" for path, mode in wide.items())
+    return f"open to others than the owner: {names}; mend it with: chmod 600 {shlex.join(map(str, wide))}"
+
+
+def sqlite_files(path: Path) -> tuple[Path, ...]:
+    """Return an SQLite file and those that SQLite keeps beside it, which get the mode of the first one."""
+    return path, Path(f"{path}-wal"), Path(f"{path}-shm")
 
 
 def json_digest(value: object) -> str:

@@ -55,6 +55,30 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> Non
     assert isinstance(load_journal_keys(path), JournalKeys)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are another matter there")
+def test_a_credential_of_systemd_may_be_readable_by_its_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, outside = tmp_path / "credentials", tmp_path / "journal.key"
+    folder.mkdir()
+    inside = folder / "journal.key"
+    keys, _ = make_journal_key(inside), make_journal_key(outside)
+    inside.chmod(0o440)
+    with pytest.raises(SettingError, match="chmod 600"):
+        load_journal_keys(inside)  # without systemd it is a file like any other
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(folder))
+    for mode in (0o440, 0o400):
+        inside.chmod(mode)
+        assert load_journal_keys(inside) == keys
+    for mode in (0o444, 0o460, 0o404):
+        inside.chmod(mode)
+        with pytest.raises(SettingError, match=f"mode {mode:04o}"):
+            load_journal_keys(inside)
+    outside.chmod(0o440)
+    (folder / "link.key").symlink_to(outside)
+    for path in (outside, folder / "link.key", folder / ".." / "journal.key"):
+        with pytest.raises(SettingError, match="mode 0440"):
+            load_journal_keys(path)
+
+
 @pytest.mark.parametrize("content", [b"", b"\n", b"ab" * 31, b"ab" * 33, b"zz" * 32, b"\xff" * 64, b"ab" * 32 + b"\nab"])
 def test_what_is_no_key_is_refused_without_its_content(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "journal.key"

@@ -18,6 +18,7 @@ from typing import Any
 
 from aegis.cli.handover_run import load_host
 from aegis.errors import SettingError
+from aegis.files import describe_open_files, sqlite_files
 from aegis.handover import GateOpened, GateSettings, event_from_plain
 from aegis.problem import Problem
 from aegis.service import (
@@ -121,6 +122,8 @@ def make_service(
     if database.version() is None if database.file is None or database.file.exists() else True:
         database.upgrade()
     database.check()
+    if database.file is not None and (warning := describe_open_files(sqlite_files(database.file))) is not None:
+        logging.getLogger("aegis.service").warning("the store is %s", warning)
     if not is_loopback(options.host) and not list_tokens(database):
         raise SettingError(
             f"--listen {options.host} can be reached from other machines, and no tokens protect it yet: make some first ('aegis "

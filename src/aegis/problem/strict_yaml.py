@@ -40,7 +40,7 @@ class _Loader(yaml.SafeLoader):
             keys.add(key)
         return super().construct_mapping(node, deep)
 
-    def construct_scalar(self, node: yaml.ScalarNode) -> Any:
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
         """Read a sign that JSON writes as two escapes, as one; half of one is no text."""
         value = super().construct_scalar(node)
         if isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):

@@ -7,6 +7,7 @@ transaction, together with the record that notes it: an interrupted run has remo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from aegis.errors import InputError, OutputError
-from aegis.files import folder_lock
+from aegis.files import folder_lock, make_private_folder
 from aegis.logs import to_table
 from aegis.service.http_errors import StoreDamaged
 from aegis.service.journal_export import LOG, EpisodeReplay, JournalFacts, write_episodes
@@ -188,6 +189,10 @@ def _kept_digest(live: LiveGate, last: int) -> str:
 
 def _write_run(live: LiveGate, place: Path, mark: ArchiveMark, facts: JournalFacts) -> None:
     """Write the files of a run and read them back; OutputError if they do not come back as they were."""
+    try:
+        make_private_folder(place)
+    except OSError as error:
+        raise OutputError(f"cannot write into {place}: {error.strerror or error}") from error
     with folder_lock(place):
         write_records(place / RECORDS, _rows(live.journal, mark.first, mark.last))
         compare_records(place / RECORDS, _rows(live.journal, mark.first, mark.last))
@@ -195,6 +200,9 @@ def _write_run(live: LiveGate, place: Path, mark: ArchiveMark, facts: JournalFac
             batch = write_episodes(place, live.problem, facts)
             if not pq.read_table(place / LOG, page_checksum_verification=True).equals(to_table(batch, live.problem)):
                 raise OutputError(f"the episodes do not come back from {place / LOG} as they were written: nothing was removed")
+            for path in place.iterdir():
+                with suppress(OSError):  # a file system without modes
+                    path.chmod(0o600)
 
 
 def _rows(journal: Journal, first: int, last: int) -> Iterator[Mapping[str, Any]]:

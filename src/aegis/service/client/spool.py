@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from aegis.errors import OutputError
+from aegis.files import create_private_file, describe_open_files, make_private_folder, sqlite_files
 from aegis.service.client.counters import REMEDIES, UNABLE, UNAUTHORISED
 from aegis.service.client.fallback import ProblemFacts
 from aegis.service.client.transport import GateAway, GateConnection, GateRefusal
@@ -92,7 +93,7 @@ class Spool:
         self.path = Path(path)
         self._lock, self._unsaved, self._open = threading.RLock(), list[tuple[str, str, str, str]](), True
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self.path.parent)
             self._safe, self._quick = _open_file(self.path)
         except sqlite3.Error as error:
             if _is_damage(error):
@@ -105,6 +106,8 @@ class Spool:
             if error.errno != errno.ENOSPC:
                 raise OutputError(f"cannot keep undelivered requests in {path}: {error}") from error
             self._go_on_in_memory(error)
+        if (warning := describe_open_files(sqlite_files(self.path))) is not None:
+            log.warning("the spool is %s", warning)
 
     def _go_on_in_memory(self, error: Exception) -> None:
         log.error("requests to the gate are kept in memory until this process ends, %s cannot be written: %s", self.path, error)
@@ -119,9 +122,9 @@ class Spool:
         aside = self.path.with_name(f"{self.path.name}.damaged-{time.time_ns()}")
         log.error("the spool %s is damaged (%s): it is kept as %s, and a new one is begun", self.path, error, aside)
         try:
-            for end in ("", "-wal", "-shm"):
-                if Path(f"{self.path}{end}").exists():
-                    os.replace(f"{self.path}{end}", f"{aside}{end}")
+            for file, kept in zip(sqlite_files(self.path), sqlite_files(aside), strict=True):
+                if file.exists():
+                    os.replace(file, kept)
             self._unsaved[:0] = _readable_parcels(aside)
             self._safe, self._quick = _open_file(self.path)
         except (OSError, sqlite3.Error) as other:
@@ -297,6 +300,7 @@ def _open_file(path: Path | None) -> tuple[sqlite3.Connection, sqlite3.Connectio
         connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         safe, quick = connection, connection
     else:
+        create_private_file(path)  # SQLite would let others read it
         safe, quick = _connection(path, "FULL"), _connection(path, "NORMAL")
     for words in SPOOL_TABLES:
         safe.execute(words)

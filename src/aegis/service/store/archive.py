@@ -79,7 +79,8 @@ def mark_key(number: int) -> str:
 
 def write_records(path: Path, rows: Iterable[Row]) -> None:
     """Write rows of a journal into a Parquet file in one step; OutputError if it cannot be written."""
-    with atomic_write(path) as aside, pq.ParquetWriter(aside, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
+    options: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
+    with atomic_write(path, private=True) as aside, pq.ParquetWriter(aside, SCHEMA, **options) as writer:
         page = list[Row]()
         for row in rows:
             page.append(row)

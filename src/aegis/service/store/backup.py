@@ -51,7 +51,7 @@ class Backup:
 def write_backup(database: Database, path: str | Path) -> Backup:
     """Write everything that is committed now into a file, and return what that is, unchecked. The gate may go on meanwhile."""
     count, heads = 0, dict[str, ChainHead]()
-    with atomic_write(path) as aside, gzip.open(aside, "wt", encoding="utf-8") as file:
+    with atomic_write(path, private=True) as aside, gzip.open(aside, "wt", encoding="utf-8") as file:
         file.write(json.dumps({"aegis store": database.version()}) + "\n")
         with database.reading(patient=True) as connection:
             # All tables as they are at one moment; with SQLite every transaction sees that.

@@ -25,6 +25,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from aegis.errors import SettingError
+from aegis.files import create_private_file, make_private_folder
 from aegis.service.http_errors import NotWriter, StoreUnavailable
 
 metadata = MetaData()
@@ -246,7 +247,7 @@ class Database:
         """Bring the schema up to date, creating it if there is none; all of it or nothing."""
         if self.file is not None:
             try:
-                self.file.parent.mkdir(parents=True, exist_ok=True)
+                make_private_folder(self.file.parent)
             except OSError as error:
                 raise SettingError(f"cannot create the folder of {self.file}: {error.strerror or error}") from error
         with self.transaction(patient=True) as connection:
@@ -289,6 +290,8 @@ def _url(where: str) -> URL:
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() == SQLITE:
         engine = sa.create_engine(url, connect_args={"timeout": PATIENCE, "check_same_thread": False})
+        # Created here and not by SQLite, which would let others read it.
+        sa.event.listen(engine, "do_connect", lambda *_: create_private_file(str(url.database)))
         sa.event.listen(engine, "connect", _careful)
         sa.event.listen(engine, "begin", _begun)
         return engine

@@ -68,14 +68,23 @@ def make_journal_key(path: str | Path, replaces: str | Path | None = None) -> Jo
     return keys
 
 
+def _is_credential(path: str | Path) -> bool:
+    """Say whether systemd keeps a file for this service, by an access control list that shows as rights of the group."""
+    folder = os.environ.get("CREDENTIALS_DIRECTORY")
+    return bool(folder) and Path(path).resolve().is_relative_to(Path(str(folder)).resolve())
+
+
 def load_journal_keys(path: str | Path) -> JournalKeys:
-    """Return the keys in a file; SettingError if others can read or write it, or if it holds no keys."""
+    """Return the keys in a file; SettingError if others can read or write it, or if it holds no keys.
+
+    A credential of systemd (`LoadCredential`) may be readable by its group.
+    """
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
                 raise SettingError(f"the journal key {path} is not a file")
-            if os.name == "posix" and mode & 0o077:
+            if os.name == "posix" and mode & (0o037 if _is_credential(path) else 0o077):
                 raise SettingError(
                     f"the journal key {path} is open to others than its owner (mode {stat.S_IMODE(mode):04o}): 'chmod 600', and "
                     "make another key if it may have been read"
