@@ -18,6 +18,7 @@ from service_cases import (
     inner,
     key,
     make_live,
+    meta,
     play,
     recipe,
     records,
@@ -37,7 +38,7 @@ from aegis.logs import Source
 from aegis.problem import load_problem
 from aegis.service import episode_counter
 from aegis.service.episode_counter import BLOCK
-from aegis.service.http_errors import Conflict
+from aegis.service.http_errors import Conflict, NotFound
 from aegis.service.journal_export import export_gate
 from aegis.service.live_gate import LiveGate
 from aegis.service.schemas import Ask, Report
@@ -315,6 +316,40 @@ def test_one_stray_decision_gives_up_the_tests_that_counted_it_and_testing_goes_
             assert number < 120
         verify_events([event_from_plain(item.body["event"]) for item in records(live) if "event" in item.body])
         assert not any(item.since <= 12 for item in live.state.opened.challenges)
+
+
+def test_stray_closes_and_results_change_nothing_that_is_tested(file_database: Database) -> None:
+    plant = small_plant()
+    with started(file_database, plant.problem, mode="approve", **QUICK) as live:
+        counting = counting_here(live)
+        run_plant(plant, live, 0, 12, counting)
+        before, tests = live.state.opened, live.state.opened.challenges
+        assert tests
+        for episode, words in (("episode-11", "counted"), ("unknown", "no episode")):
+            for abandoned in (False, True):
+                with pytest.raises((Conflict, NotFound), match=words):
+                    live.close(key(), episode, abandoned=abandoned)
+        with pytest.raises(NotFound):
+            live.close(key(), "unknown", incomplete=True)
+        with pytest.raises(NotFound):
+            live.report(key(), [Report(episode="unknown", decision="d", reward=0.0)])
+        assert live.state.opened == before
+        live.open_episode(key(), "twice")
+        live.decide(key(), "twice", meta())
+        live.decide(key(), "twice", inner("i"))
+        for _ in range(2):
+            live.report(key(), [Report(episode="twice", decision="i", reward=0.0, outcome=0.0)])
+        live.close("once", "twice")
+        assert live.close("once", "twice")["episode"] == "twice"
+        with pytest.raises(Conflict, match="closed already"):
+            live.close(key(), "twice")
+        count_all(counting)
+        live.report(key(), [Report(episode="twice", decision="i", reward=0.0, outcome=0.0)])  # late: kept, and no evidence
+        after = live.state.opened
+        assert after.paused is None and after.episode == before.episode + 1 and after.late == 0
+        assert [item.name for item in after.challenges] == [item.name for item in tests]
+        last = [event_from_plain(item.body["event"]) for item in records(live, "event")][-1]
+        assert isinstance(last, UnitCounted) and last.arm == "agent" and set(last.evidence) == {item.name for item in tests}
 
 
 def test_a_stray_decision_ends_an_approval_that_waits(waiting: Database) -> None:
