@@ -27,9 +27,14 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Python": ("reference/api.md", "reference/api/*.md"),
     "Decisions": ("decisions/*.md",),
     "Results": ("coverage.md", "paper.md", "measurements.md"),
-    "Project": ("contributing.md", "release.md", "changelog.md"),
+    "Project": ("contributing.md", "security.md", "release.md", "changelog.md"),
 }
-OUTSIDE = {"benchmarks/RESULTS.md": "measurements.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+OUTSIDE = {
+    "benchmarks/RESULTS.md": "measurements.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+}
 HOME = {"README.md": "index.md"}  # the front of the repository is the front of the site
 
 

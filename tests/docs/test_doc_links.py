@@ -16,7 +16,7 @@ from doc_site import OUTSIDE, moved  # noqa: E402
 from doc_text import anchors, blocks, links, prose, slug  # noqa: E402
 
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/RESULTS.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/RESULTS.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 # Hosts to which pages may lead: standards, papers by their permanent addresses, sources of other libraries.
