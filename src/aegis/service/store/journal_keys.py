@@ -69,16 +69,13 @@ def make_journal_key(path: str | Path, replaces: str | Path | None = None) -> Jo
 
 
 def _is_credential(path: str | Path) -> bool:
-    """Say whether systemd keeps a file for this service, by an access control list that shows as rights of the group."""
+    """Say whether systemd keeps a file for this service (LoadCredential), by an access list that shows as rights of the group."""
     folder = os.environ.get("CREDENTIALS_DIRECTORY")
     return bool(folder) and Path(path).resolve().is_relative_to(Path(str(folder)).resolve())
 
 
 def load_journal_keys(path: str | Path) -> JournalKeys:
-    """Return the keys in a file; SettingError if others can read or write it, or if it holds no keys.
-
-    A credential of systemd (`LoadCredential`) may be readable by its group.
-    """
+    """Return the keys in a file; SettingError if others can read or write it, or if it holds no keys."""
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
