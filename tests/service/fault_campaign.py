@@ -1,7 +1,7 @@
 """A fault campaign: rounds of faults on a cluster under load, each judged by a model that shares no code with the service.
 
 `python tests/service/fault_campaign.py --store sqlite --faults 1000 --seed 1` prints what it showed and exits with 1 if anything
-went wrong; `--record` writes it into `benchmarks/RESULTS.md`.
+went wrong; `--record` writes it into `benchmarks/RESULTS.md`. Ctrl-C, or SIGTERM, ends it after the round that is going on.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -62,9 +63,18 @@ def missing_for(store: str) -> str | None:
 
 
 def run_campaign(
-    store: str, faults: int, seed: int, folder: Path, per_round: int = ROUND, show: Callable[[str], None] = lambda words: None
+    store: str,
+    faults: int,
+    seed: int,
+    folder: Path,
+    per_round: int = ROUND,
+    show: Callable[[str], None] = lambda words: None,
+    enough: threading.Event | None = None,
 ) -> Summary:
-    """Run a campaign and return what it showed. folder: for its files; those of rounds without fault are removed."""
+    """Run a campaign and return what it showed. folder: for its files; those of rounds without fault are removed.
+
+    enough: no further round is begun once it is set.
+    """
     summary, started, left, number = Summary(store), time.monotonic(), faults, 0
     shim, server, server_control = build_shim(folder), None, None
     if store == "postgres":
@@ -82,7 +92,7 @@ def run_campaign(
         control = Control(shim, folder / f"{name}.control", [str(folder / "round-")])
         helpers.append((Helper(folder / f"helper-{name}", control.environment), control))
     try:
-        while left > 0:
+        while left > 0 and not (enough is not None and enough.is_set()):
             number += 1
             place = folder / f"round-{number}"
             place.mkdir()
@@ -234,14 +244,17 @@ def main() -> int:
     options.add_argument("--record", action="store_true", help="write the result into benchmarks/RESULTS.md")
     chosen = options.parse_args()
     folder = chosen.folder or Path(tempfile.mkdtemp(prefix="aegis-faults-"))
-    summaries = []
+    summaries: list[Summary] = []
+    enough = threading.Event()
+    for which in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(which, lambda *_: enough.set())
     for store in STORES if chosen.store == "both" else (chosen.store,):
         if (reason := missing_for(store)) is not None:
             print(f"{store}: {reason}", file=sys.stderr)
             return 2
         (folder / store).mkdir(parents=True)
         words = lambda line: print(f"{time.strftime('%X')} {line}", file=sys.stderr, flush=True)  # noqa: E731
-        summaries.append(run_campaign(store, chosen.faults, chosen.seed, folder / store, show=words))
+        summaries.append(run_campaign(store, chosen.faults, chosen.seed, folder / store, show=words, enough=enough))
     lines = result_lines(summaries)
     print("\n".join(lines))
     for item in summaries:
