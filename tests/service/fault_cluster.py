@@ -26,6 +26,8 @@ from fault_shim import Control
 from postgres_server import Server
 from served_gate import Helper, Served
 
+from aegis.service.read_models import PULSE
+
 GATE = "plant"
 POLL = 0.05  # seconds between two looks at the health of a service
 PROBE = 0.2  # seconds between two writes to a service that says it is healthy
@@ -350,7 +352,7 @@ class Cluster:
             self.wrong.append(f"{plant.name} did not end, or failed")
         self._settle()
         self._sending.clear()
-        time.sleep(2.0 * PROBE)
+        time.sleep(PULSE + 2.0 * PROBE)  # an answer may be as old as that
         before, after = self._state(), {}
         for _ in range(3):  # something that was due may still be written while it stops
             self._restart_clean()

@@ -221,6 +221,7 @@ class ClientPlant:
     chance: random.Random
     trouble: SpoolTrouble = field(default_factory=SpoolTrouble)
     client: Any = None
+    refused: set[str] = field(default_factory=set)  # what was recorded as refused
 
     def run(self, rescue: bool) -> None:
         """Take episodes through the gate until the campaign ends; then deliver what is left. rescue: the spool was lost."""
@@ -254,8 +255,7 @@ class ClientPlant:
         end = time.monotonic() + 120.0
         while not self._note_arrived(gate) and time.monotonic() < end:
             gate.flush(1.0)
-        for item in gate.refused:
-            self.record("refused", plant=self.name, path=item.path, episode=item.episode, body=item.body, why=item.why)
+        self._note_refused(gate)
         gate.close(1.0)
         self.record("ended", plant=self.name)
 
@@ -351,8 +351,17 @@ class ClientPlant:
         """Record that everything has arrived, if it has."""
         at, left = time.monotonic(), gate.undelivered
         if not left:
+            self._note_refused(gate)  # first: a spool that is lost later takes them along
             self.record("flushed", plant=self.name, asked=at)
         return not left
+
+    def _note_refused(self, gate: Any) -> None:
+        """Record what the gate has refused since it was asked last."""
+        for item in gate.refused:
+            key = json.dumps([item.path, item.episode, item.body])
+            if key not in self.refused:
+                self.refused.add(key)
+                self.record("refused", plant=self.name, path=item.path, episode=item.episode, body=item.body, why=item.why)
 
     def _tick(self) -> None:
         """Record by how much a bare timer, and one turn of another thread, is late."""
