@@ -335,7 +335,7 @@ WRONG = {
     "a parent of the outermost level": (recipe(id="x", parent="r"), "parent"),
     "an id with a slash": (dose(id="a/b"), "id"),
     "an id that is empty": (dose(id=""), "id"),
-    "an id that is long": (dose(id="x" * 101), "id"),
+    "an id that is long": (dose(id="x" * 121), "id"),
 }
 MASKED = {
     "no mask": (recipe(available=None), "available"),
