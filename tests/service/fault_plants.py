@@ -267,6 +267,13 @@ class ClientPlant:
         flushed = max((item["at"] for item in before if item["what"] == "flushed"), default=0.0)
         last = opened[-1]
         done = {item["what"] for item in before if item.get("episode") == last}
+        forgotten = [
+            item["episode"] for item in before if item["what"] == "close" and not item["durable"] and item["at"] > flushed
+        ]
+        if forgotten and not rescue:  # what was in memory only may not have arrived, decisions by the legacy among it
+            self._deliver(gate)
+            for name in forgotten:
+                self._close_raw(name, abandoned=True, incomplete=True)
         if rescue:
             self._deliver(gate)
             recent = [item["episode"] for item in before if item["what"] == "opening" and item["at"] > flushed]
