@@ -154,9 +154,12 @@ class PlantProcess:
     record: Recorder
     process: subprocess.Popen[bytes] | None = None
     troubled: bool = False  # its spool failed since everything had arrived
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def start(self, rescue: bool = False) -> None:
         """Start it. rescue: what its spool held may be lost."""
+        if rescue:
+            self.record("rescuing", plant=self.name)  # also if it is killed before it has begun
         with (self.folder.parent / f"{self.name}.log").open("ab") as log:
             more = ["--rescue"] if rescue else []
             environment = {**os.environ, **self.control.environment}
@@ -164,13 +167,14 @@ class PlantProcess:
 
     def kill(self, lost: bool = False) -> None:
         """Kill it and start it again on the same spool, whose disk is in order. lost: the spool was deleted or damaged."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait(ENDS)
-        self.control.fail(0)
-        self.record("lost" if lost else "killed", plant=self.name)
-        self.start(lost or self.troubled)
-        self.troubled = False
+        with self._lock:  # two faults at once may kill it, and only one process may use its spool
+            if self.process is not None:
+                self.process.kill()
+                self.process.wait(ENDS)
+            self.control.fail(0)
+            self.record("lost" if lost else "killed", plant=self.name)
+            self.start(lost or self.troubled)
+            self.troubled = False
 
 
 @dataclass(slots=True)
