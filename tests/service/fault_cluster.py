@@ -159,11 +159,10 @@ class PlantProcess:
     def start(self, rescue: bool = False) -> None:
         """Start it. rescue: what its spool held may be lost."""
         if rescue:
-            self.record("rescuing", plant=self.name)  # also if it is killed before it has begun
+            self.record("rescuing", plant=self.name)  # which the plant reads, however often it is killed before it is done
         with (self.folder.parent / f"{self.name}.log").open("ab") as log:
-            more = ["--rescue"] if rescue else []
             environment = {**os.environ, **self.control.environment}
-            self.process = subprocess.Popen([*self.command, *more], stdout=log, stderr=log, env=environment)
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, env=environment)
 
     def kill(self, lost: bool = False) -> None:
         """Kill it and start it again on the same spool, whose disk is in order. lost: the spool was deleted or damaged."""

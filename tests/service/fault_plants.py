@@ -223,8 +223,8 @@ class ClientPlant:
     client: Any = None
     refused: set[str] = field(default_factory=set)  # what was recorded as refused
 
-    def run(self, rescue: bool) -> None:
-        """Take episodes through the gate until the campaign ends; then deliver what is left. rescue: the spool was lost."""
+    def run(self) -> None:
+        """Take episodes through the gate until the campaign ends; then deliver what is left."""
         from aegis.errors import OutputError
         from aegis.service.client.gate_client import Client
 
@@ -233,9 +233,7 @@ class ClientPlant:
         threading.Thread(target=self._tick, daemon=True).start()
         before = read_records(self.record.path)
         rescues = [item["what"] for item in before if item["what"] in ("rescuing", "rescued")]
-        rescue = rescue or rescues[-1:] == ["rescuing"]  # a kill may have interrupted it
-        if rescue:
-            self.record("rescuing", plant=self.name)
+        rescue = rescues[-1:] == ["rescuing"]  # the spool was lost
         while True:
             try:
                 gate = Client(self.url, timeout=TIMEOUT, spool=self.folder / "spool", seed=1, problem=self.problem)
@@ -404,12 +402,11 @@ def main() -> None:
     options = argparse.ArgumentParser()
     for name in ("name", "folder", "url", "problem", "history"):
         options.add_argument(name)
-    options.add_argument("--rescue", action="store_true")
     chosen = options.parse_args()
     record = Recorder(Path(chosen.history))
     chance = random.Random(f"{chosen.name} {time.time_ns()}")
     plant = ClientPlant(chosen.name, Path(chosen.folder), chosen.url, Path(chosen.problem), record, chance)
-    plant.run(chosen.rescue)
+    plant.run()
 
 
 if __name__ == "__main__":
