@@ -29,10 +29,12 @@ from aegis.handover import (
     UnitCounted,
     apply_event,
     events_table,
+    is_audit_due,
     make_gate,
     read_events,
     replay_events,
     run_in_folder,
+    standing_postponement,
     summarise_run,
 )
 from aegis.handover.stream_audit import ALPHA, CHUNK, PAUSING, STATED, UNSTATED, pauses_gate
@@ -334,3 +336,16 @@ def test_cuts_are_placed_by_a_fixed_number_of_episodes() -> None:
         cuts = auditor._cuts
         assert cuts is not None and cuts.used == 12
         assert cuts.context["visit"][0].edge == float(np.median(batch.levels["visit"].context["need"][:48]))
+
+
+@pytest.mark.parametrize("arm", ["legacy", "before", "overruled"])
+def test_a_unit_that_is_not_audited_decides_nothing_without_the_audit(arm: str) -> None:
+    run = gate(Visits(), seed=2)
+    run.advance(20)
+    state, decided = replace(run.state, put_off=None), [ChallengeCertified("1-visit-2", "visit", 21, 12, 0.1)]
+    unit = UnitCounted(21, 0.5, arm, {})
+    assert not state.audits(unit) and is_audit_due(state, unit, decided) and not is_audit_due(state, unit, [])
+    doubted = replace(state, put_off=Postponed(20, "for a test", "some-code", "visit"))
+    assert not is_audit_due(doubted, unit, decided)
+    assert standing_postponement(doubted, decided).instead == doubted.put_off
+    assert standing_postponement(doubted, []).instead is None

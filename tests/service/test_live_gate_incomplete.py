@@ -399,3 +399,62 @@ def test_a_stray_decision_does_not_resume_a_gate_that_was_paused(file_database: 
         with pytest.raises(Conflict, match="counted"):
             live.decide(key(), "e", Ask(**dose(id="d2")))
         assert live.state.opened.paused == "for a test" and live.state.opened.late == 1
+
+
+def test_a_decision_that_was_asked_for_before_is_not_late(file_database: Database) -> None:
+    with started(file_database) as live:
+        counting = counting_here(live)
+        for name in ("counted", "closed"):
+            live.open_episode(key(), name)
+            live.decide(key(), name, Ask(**recipe()))
+            live.overrule(key(), name, Ask(**dose()), used=0.0, explored=True)
+            live.report(key(), [Report(**result(name))])
+            live.close(key(), name)
+            if name == "counted":
+                count_all(counting)
+        for name in (
+            "counted",
+            "closed",
+        ):  # a copy that was under way for long: the same decision, under the key of another request
+            with pytest.raises(Conflict, match="was asked for before"):
+                live.decide(key(), name, Ask(**dose()))
+            with pytest.raises(Conflict, match="was asked for before"):
+                live.decide(key(), name, Ask(**dose(parent="r")))
+        assert live.state.opened.late == 0 and not live.state.trees["closed"].cut
+        for changed in ({"context": {"temperature": 3.0}}, {"context": {}}, {"id": "another"}, {"parent": "no"}):
+            with pytest.raises(Conflict, match=r"counted|takes no more"):
+                live.decide(key(), "counted", Ask(**dose(**changed)))
+        assert live.state.opened.late == 1  # once for an episode
+        with pytest.raises(Conflict, match="takes no more"):
+            live.decide(key(), "closed", Ask(**dose(context={"temperature": 3.0})))
+        assert live.state.trees["closed"].cut
+
+
+@pytest.mark.parametrize(("whole", "late"), [(True, 1), (False, 0)])
+def test_a_late_decision_counts_unless_the_gate_itself_had_cut_the_episode_off(
+    file_database: Database, whole: bool, late: int
+) -> None:
+    with started(file_database) as live:
+        counting = counting_here(live, abandon=0.0)
+        counting._since = -1e9
+        live.open_episode(key(), "e")
+        live.decide(key(), "e", Ask(**recipe()))
+        live.decide(key(), "e", Ask(**dose()))
+        if whole:  # its reward alone is abandoned
+            live.close(key(), "e")
+        count_all(counting)
+        last = [event_from_plain(item.body["event"]) for item in records(live, "event")][-1]
+        assert isinstance(last, UnitCounted) and last.arm == ("agent" if whole else "mixed")
+        stray(live, "e")
+        assert live.state.opened.late == late
+
+
+def test_an_action_that_was_replaced_is_not_overruled_afterwards(file_database: Database) -> None:
+    with started(file_database) as live:
+        live.open_episode(key(), "e")
+        live.decide(key(), "e", Ask(**recipe()))
+        live.decide(key(), "e", Ask(**dose()))
+        live.replace(key(), "e", "d", used="off")
+        with pytest.raises(Conflict, match="replaced already"):
+            live.overrule(key(), "e", Ask(**dose()), used=0.0, explored=True)
+        assert live.state.trees["e"].replaced and live.state.trees["e"].gap

@@ -25,6 +25,7 @@ from aegis.errors import AegisError
 from aegis.handover import HOSTS, GateState, UnitCounted, stream_audit
 from aegis.service import trainer as trainer_module
 from aegis.service.episode_counter import EpisodeCounter
+from aegis.service.http_errors import StoreDamaged
 from aegis.service.live_gate import LiveGate
 from aegis.service.schemas import Ask
 from aegis.service.snapshot_writer import SnapshotWriter
@@ -93,6 +94,8 @@ def test_episodes_are_taken_up_once_and_broken_ones_keep_their_place(file_databa
         assert judgement.reward == pytest.approx(0.4)  # 4 on a range from 0 to 10
         assert judgement.evidence == {}
         assert trainer.unknown(live.state.opened) == []
+        with pytest.raises(StoreDamaged, match="episode 4 was counted, expected episode 3"):
+            trainer.counted(whole, UnitCounted(4, None, whole.arm, {}))  # one between was written and not confirmed
 
 
 # ---- resuming from stored blocks ---------------------------------------------------------------------------------------------

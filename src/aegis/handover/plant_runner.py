@@ -271,11 +271,10 @@ class Handover(GateRun):
     def _count(self, unit: UnitCounted, batch: Batch, place: int) -> tuple[Event, ...]:
         """Count the episode at a place of a batch; audited first if it fills a chunk, or if anything is decided by it."""
         before, outcome = self.state, step(self.state, unit)
-        due = is_audit_due(before, unit, outcome[1])
-        deciding = is_decision(outcome[1])
-        audited = (
-            self._audit.asked(batch, place, deciding, before.put_off) if due else standing_postponement(before, unit, outcome[1])
-        )
+        if is_audit_due(before, unit, outcome[1]):
+            audited = self._audit.asked(batch if before.audits(unit) else None, place, is_decision(outcome[1]), before.put_off)
+        else:
+            audited = standing_postponement(before, outcome[1])
         events = self._take(*(outcome if audited == NO_RESPONSE else step(before, unit, audited=audited)))
         if self.state.audited > before.audited:
             self._audit.add(batch, place)

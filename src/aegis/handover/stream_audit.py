@@ -212,16 +212,17 @@ over every other pair; one of them has the square root of it, and that is what h
 def is_audit_due(state: GateState, unit: UnitCounted, events: Sequence[Event]) -> bool:
     """Say whether the stream is to be audited before events follow from the next unit: a chunk is full, or they decide something.
 
-    While a decision is put off, that is asked again every `AGAIN` units, until the doubt has passed.
+    A unit that the audit does not see may decide something too. While a decision is put off, that is asked again every `AGAIN`
+    units that the audit sees, until the doubt has passed.
     """
-    number = state.audited + 1
-    again = is_decision(events) if state.put_off is None else number % AGAIN == 0
-    return state.audits(unit) and (number % CHUNK == 0 or again)
+    sees, number = state.audits(unit), state.audited + 1
+    again = is_decision(events) if state.put_off is None else sees and number % AGAIN == 0
+    return again or (sees and number % CHUNK == 0)
 
 
-def standing_postponement(state: GateState, unit: UnitCounted, events: Sequence[Event]) -> AuditResponse:
+def standing_postponement(state: GateState, events: Sequence[Event]) -> AuditResponse:
     """Return what comes in the place of a decision that was put off before, where nothing is asked."""
-    return AuditResponse(state.put_off) if state.audits(unit) and is_decision(events) else NO_RESPONSE
+    return AuditResponse(state.put_off) if is_decision(events) else NO_RESPONSE
 
 
 def is_anytime_refusal(finding: Finding) -> bool:

@@ -150,14 +150,15 @@ class EpisodeCounter:
                 evidence = {name: judgement.evidence[name] for name in counting} if tree.arm in TESTED_ARMS else {}
                 unit = UnitCounted(tree.number or 0, judgement.reward, tree.arm, evidence)
                 events = self.live.after(unit)
-                due, audited = is_audit_due(now, unit, events), standing_postponement(now, unit, events)
+                due, audited = is_audit_due(now, unit, events), standing_postponement(now, events)
                 if not due:
                     self.live.step(unit, audited=audited)
             if due:
-                known, audited = self.worker.call("audit", now, tree, is_decision(events))
+                latest = tree if now.audits(unit) else None
+                known, audited = self.worker.call("audit", now, latest, is_decision(events))
                 with self.live.changed:
-                    if not known or self.live.state.opened is not now:
-                        return  # an operator has acted meanwhile: this audit does not count now
+                    if not known or self.live.state.opened is not now or tree.arm != unit.arm:
+                        return  # an operator has acted, or a late decision has come: this audit does not count now
                     self.live.step(unit, audited=audited)
             self._counted(tree, unit)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -75,7 +76,8 @@ DECISION_FIELDS = ("id", "level", "parent", "context", "available", "legacy", "c
 class EntryFactory:
     """Makes entries. columns: in which policies find what the legacy would do, none if that is known without being sent.
 
-    policy: finds the policy of a challenge. known: says whether there ever was an episode.
+    policy: finds the policy of a challenge. known: says whether there ever was an episode. counted_decision: finds a decision of
+    an episode that was counted, by the ids of both.
     """
 
     problem: Problem
@@ -84,6 +86,7 @@ class EntryFactory:
     legacy_checks: LegacyChecks
     policy: Callable[[str], Policy]
     known: Callable[[str], bool]
+    counted_decision: Callable[[str, str], LiveDecision | None]
 
     def episode(self, name: str, time: str | float | None) -> JournalEntry:
         """Open an episode."""
@@ -125,6 +128,8 @@ class EntryFactory:
         else:
             if (before.level, before.parent, dict(before.context)) != (item.level, item.parent, dict(item.context)):
                 raise Conflict(f"episode '{episode}': decision '{name}' was asked for in another context")
+            if before.replaced:
+                raise Conflict(f"episode '{episode}': the action of decision '{name}' was replaced already")
             if name in tree.results or any(other.parent == name for other in tree.decisions.values()):
                 raise Conflict(f"episode '{episode}': what followed from decision '{name}' was written already")
         item = replace(item, action=check_taken(level, used, item.legacy, "used"))
@@ -201,8 +206,14 @@ class EntryFactory:
 
     def _path(self, episode: str, ask: Ask) -> tuple[LiveEpisode, Level, list[LiveDecision]]:
         """Return the episode, the level and the path above a decision that is asked for."""
-        tree, level = self._uncounted(episode), find_level(self.problem, ask.level)
+        try:
+            tree = self._uncounted(episode)
+        except LateRequest:
+            self._refuse_repeated(episode, ask, None if ask.id is None else self.counted_decision(episode, ask.id))
+            raise
+        level = find_level(self.problem, ask.level)
         if tree.closed:
+            self._refuse_repeated(episode, ask, tree.decisions.get(ask.id or ""))
             raise LateRequest(f"episode '{episode}' is closed: it takes no more decisions", episode)
         place = self.problem.names.index(level.name)
         if place == 0:
@@ -216,6 +227,14 @@ class EntryFactory:
         if ask.parent is not None and ask.parent not in above:
             raise WrongRequest(f"parent: '{ask.parent}' is no decision of level '{outer}' in episode '{episode}'")
         return tree, level, tree.path(ask.parent or above[0])
+
+    def _refuse_repeated(self, episode: str, ask: Ask, known: LiveDecision | None) -> None:
+        """Raise Conflict if a late question is one that was asked before: a copy that was under way for long changes nothing."""
+        if known is None or known.level != ask.level or ask.parent not in (None, known.parent):
+            return
+        with suppress(WrongRequest):
+            if check_context(find_level(self.problem, ask.level), ask.context) == dict(known.context):
+                raise Conflict(f"episode '{episode}' is closed, and its decision '{ask.id}' is known: it was asked for before")
 
     def _check_single(self, tree: LiveEpisode, level: Level, path: Sequence[LiveDecision]) -> None:
         """Raise Conflict if a level has its one decision already."""

@@ -42,7 +42,8 @@ from aegis.service.http_errors import (
 )
 from aegis.service.integrity import ChallengerKeeper, piece_digest
 from aegis.service.journal_entries import EntryFactory
-from aegis.service.live_state import CUT, EVENT, KEPT_KEY, KEYED, LATE
+from aegis.service.live_episodes import LiveDecision
+from aegis.service.live_state import CUT, DECISIONS, EVENT, KEPT_KEY, KEYED, LATE
 from aegis.service.request_checks import LegacyChecks, check_operator
 from aegis.service.schemas import Ask, Report
 from aegis.service.store.archive import ArchivedKey
@@ -79,6 +80,7 @@ class LiveGate(GateWriter):
             legacy_checks=checks,
             policy=self._policy,
             known=self._known,
+            counted_decision=self._counted_decision,
         )
 
     # ---- writing once --------------------------------------------------------------------------------------------------------
@@ -122,11 +124,14 @@ class LiveGate(GateWriter):
     def _cut_counted(self, episode: str) -> None:
         """Take note of the first late decision of a counted episode: the gate gives up the tests that counted it, and goes on.
 
-        More of them change nothing, since no test that starts later counts the episode. One that the gate itself had closed was
+        More of them change nothing, since no test that starts later counts the episode. One that the gate itself had cut off was
         never evidence, and one without decisions was never counted.
         """
         under, opened = internal_key("late", episode), self._find(internal_key("episode", episode))
-        if opened is None or any(self._find(name) for name in (under, internal_key("abandoned", episode))):
+        if opened is None or self._find(under) is not None:
+            return
+        abandoned = self.journal.under(internal_key("abandoned", episode))
+        if abandoned is not None and abandoned.body.get("incomplete"):
             return
         number = opened.number if isinstance(opened, ArchivedKey) else self.journal.number_of(episode, opened.seq)
         if number is not None:
@@ -238,6 +243,13 @@ class LiveGate(GateWriter):
 
     def _known(self, episode: str) -> bool:
         return self._find(internal_key("episode", episode)) is not None
+
+    def _counted_decision(self, episode: str, decision: str) -> LiveDecision | None:
+        """Return a decision of a counted episode; None if there is none, or if it was archived."""
+        opened = self.journal.under(internal_key("episode", episode))
+        number = None if opened is None else self.journal.number_of(episode, opened.seq)
+        body = None if number is None else self.journal.decision(number, decision)
+        return None if body is None else DECISIONS.validate_python(body)
 
     def _find(self, key: str) -> JournalRecord | ArchivedKey | None:
         """Return what was written under a key, or what is kept of it."""

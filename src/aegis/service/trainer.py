@@ -108,9 +108,15 @@ class Trainer:
         return [arm for block in self.blocks for arm in block.arms] + list(latest)
 
     def counted(self, tree: LiveEpisode, unit: UnitCounted) -> None:
-        """Take up an episode that was counted. One that is not whole or was overruled only keeps its place."""
+        """Take up an episode that was counted. One that is not whole or was overruled only keeps its place.
+
+        Places are numbers: StoreDamaged if one is missing between, since it was written and not confirmed. Who reads the journal
+        anew finds it.
+        """
         if self.last >= unit.episode:
             return  # known already
+        if unit.episode != self.last + 1:
+            raise StoreDamaged(f"gate '{self.gate}': episode {unit.episode} was counted, expected episode {self.last + 1}")
         self.last = unit.episode
         self._trees.append(tree)
         if len(self._trees) >= LARGEST:
@@ -146,7 +152,8 @@ class Trainer:
     def audit(self, state: GateState, tree: LiveEpisode | None, deciding: bool) -> tuple[bool, AuditResponse]:
         """Return whether all units are known here that are evidence in a state, and what their audit asks for.
 
-        tree: the next unit, which is audited with them. deciding: something is to be decided by them.
+        tree: the next unit, which is audited with them; None if the audit does not see it. deciding: something is to be decided
+        by them.
         """
         if not self.audit_some(state) or self._audit.episodes != state.audited:
             return False, NO_RESPONSE

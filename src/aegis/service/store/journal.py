@@ -259,6 +259,16 @@ class Journal:
             after = rows[-1]["seq"]
         return None
 
+    def decision(self, number: int, name: str) -> dict[str, Any] | None:
+        """Return the body of the newest record of a decision of an episode, by the number of the episode; None without one."""
+        newest, after = None, 0
+        own = (journal_table.c.episode == number, journal_table.c.kind.in_(("decision", "overruled")))
+        while rows := self._rows(after, FEW, *own):
+            bodies: list[dict[str, Any]] = [json.loads(row["body"]) for row in rows]
+            newest = next((body for body in reversed(bodies) if body["id"] == name), newest)
+            after = rows[-1]["seq"]
+        return newest
+
     def events(self, after: int, kind: str, limit: int) -> list[JournalRecord]:
         """Return records of one kind after a number, oldest first."""
         return [_record(row) for row in self._rows(after, limit, journal_table.c.kind == kind)]
