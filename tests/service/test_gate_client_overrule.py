@@ -115,6 +115,17 @@ def test_what_cannot_be_overruled_is_refused_and_nothing_is_lost(service: Servic
         assert all(len(service.live.state.trees[name].results) == 1 for name in ("late", "unknown", "twice", "closed"))
 
 
+@pytest.mark.parametrize("used", [None, "valve shut", 17.5, [0.1, 0.2], {"pump": "off", "valve": 0.0}])
+def test_whatever_was_done_instead_is_kept(service: Service, tmp_path: Path, used: Any) -> None:
+    with served(service) as http, Client(str(http.base_url), timeout=10, spool=tmp_path / "spool") as gate:
+        episode = gate.open_episode("e")
+        outer = episode.decide("recipe", RECIPE, LEGACY, available=ALL)
+        episode.overrule(outer, used)
+        assert gate.flush(30) and gate.refused == []
+        assert service.live.state.trees["e"].replaced
+        assert records(service.live, "replaced")[-1].body["used"] == used
+
+
 def test_a_strict_client_raises(service: Service, tmp_path: Path) -> None:
     with served(service) as http, Client(str(http.base_url), timeout=10.0, spool=tmp_path / "spool", strict=True) as gate:
         episode, choice = begin(gate)

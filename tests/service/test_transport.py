@@ -53,6 +53,15 @@ def test_a_gate_that_cannot_answer_now_is_away(fake: str) -> None:
         GateConnection(fake, None, 5.0).ask("POST", "/v1/episodes", {"id": "e"}, "key")
 
 
+def test_the_reason_of_a_gate_that_cannot_answer_is_passed_on(service: Service) -> None:
+    with served(service) as http:
+        service.live.stop()
+        with pytest.raises(GateAway, match="503: gate 'plant' is not served by this process"):
+            line = GateConnection(str(http.base_url), None, 10.0)
+            line.ask("POST", "/v1/episodes", {"id": "e"}, "key")
+        line.hang_up()
+
+
 def test_a_refusal_has_its_status_and_reason(service: Service) -> None:
     with served(service) as http:
         line = GateConnection(str(http.base_url), None, 10.0)

@@ -37,7 +37,19 @@ def test_a_client_without_a_certificate_is_not_served(
         assert [asked(gate).by for _ in range(2)] == ["fallback"] * 2
         assert gate.counters.by_fallback == 2 and not service.live.state.trees
         gate.close(0.0)
-    assert sum("until the gate answers" in item.message for item in caplog.records if item.levelname == "WARNING") == 1
+    (warning,) = [item.message for item in caplog.records if "until the gate answers" in item.message]
+    assert "a 'certificate' with its 'key'" in warning
+
+
+def test_a_gate_with_tls_that_is_asked_without_it_says_so(
+    service: Service, authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with served_over_tls(service, authority.sign("127.0.0.1")) as url:
+        gate = Client(url.replace("https:", "http:"), timeout=1.0, spool=tmp_path / "spool")
+        assert asked(gate).by == "fallback"
+        gate.close(0.0)
+    (warning,) = [item.message for item in caplog.records if "until the gate answers" in item.message]
+    assert "write https:// in its address" in warning
 
 
 @pytest.mark.parametrize(

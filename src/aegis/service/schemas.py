@@ -14,6 +14,7 @@ DecisionName = Annotated[str, Field(min_length=1, max_length=LONGEST_DECISION, p
 Number = Annotated[StrictInt | StrictFloat, Field(ge=-1e300, le=1e300)]
 Value = StrictBool | Number | Annotated[StrictStr, Field(max_length=200)]
 Numbers = Annotated[list[Number], Field(max_length=1000)]
+Intervention = Value | Annotated[list[Value], Field(max_length=100)] | Annotated[dict[str, Value], Field(max_length=100)] | None
 
 
 class Body(BaseModel):
@@ -73,7 +74,9 @@ class Replace(Body):
     """Says that an interlock or a person replaced the action of a decision. The episode counts at its worst for challengers."""
 
     decision: DecisionName
-    used: Value = Field(description="What was done instead; it need not be an action of the level.")
+    used: Intervention = Field(
+        description="What was done instead; it need not be an action of the level. Null if nothing was done."
+    )
     why: Annotated[str, Field(max_length=1000)] | None = Field(None, description="A reason, which is kept.")
 
 

@@ -126,13 +126,14 @@ class Episode:
         """Say that an interlock or a person replaced the action of a choice, before its result is reported.
 
         The episode goes on; report its rewards and close it as usual. For challengers it counts at its worst. used: what was
-        done instead, also if it is no action of the level; the action that was chosen changes nothing. The gate refuses what
-        comes after the result, another action for the same choice, and a choice that it does not know (`Client.refused`): the
-        episode is no evidence then. A strict client raises InputError for these.
+        done instead, also if it is no action of the level, None if nothing was done; the action that was chosen changes nothing.
+        The gate refuses what comes after the result, another action for the same choice, and a choice that it does not know
+        (`Client.refused`): the episode is no evidence then. A strict client raises InputError for these.
         """
         name, value = (choice.id if isinstance(choice, ActionChoice) else str(choice)), to_json_value(used, self.client.strict)
         known = next((item for item in self.choices if item.id == name), None)
-        if known is not None and name not in self._overruled and same_action(known.action, value):
+        same = known is not None and known.action is not None and same_action(known.action, value)
+        if same and name not in self._overruled:
             return
         if name in self._overruled:
             if not same_action(self._overruled[name], value):

@@ -23,6 +23,7 @@ from aegis.service.client.counters import CERTIFICATE, NO_ANSWER, NOT_CONNECTED,
 
 DEEPEST = 32  # lists within lists that are sent
 LARGEST_BITS = 1024  # of a whole number
+MOST_DETAIL = 300  # characters of why a gate cannot answer
 
 
 def to_json_value(value: Any, strict: bool = False, depth: int = DEEPEST) -> Any:
@@ -187,12 +188,14 @@ class GateConnection:
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.hang_up()
             reason = NO_ANSWER if isinstance(error, TimeoutError) else NOT_CONNECTED
-            raise GateAway(f"{self.url} does not answer: {error or type(error).__name__}", reason) from error
+            closed = isinstance(error, ConnectionResetError | BrokenPipeError | http.client.BadStatusLine)
+            hint = "" if not closed else f"; if it goes on doing so, {CLOSES_TLS if self.tls is not None else CLOSES}"
+            raise GateAway(f"{self.url} does not answer: {error or type(error).__name__}{hint}", reason) from error
         finally:
             if watch is not None:
                 watch.cancel()
         if status in NOT_NOW or status >= 500:
-            raise GateAway(f"{self.url} cannot answer now ({status})", UNABLE)
+            raise GateAway(f"{self.url} cannot answer now ({status}{_detail_words(text)})", UNABLE)
         try:
             answer = json.loads(text)
         except ValueError as error:
@@ -250,6 +253,19 @@ class GateConnection:
         secure = self.tls.wrap_socket(wire, server_hostname=connection.host, do_handshake_on_connect=False)
         self._wire = connection.sock = secure
         secure.do_handshake()
+
+
+CLOSES = "it may expect TLS: write https:// in its address"
+CLOSES_TLS = "it may ask its clients for a certificate: give the client a 'certificate' with its 'key'"
+
+
+def _detail_words(text: bytes) -> str:
+    """Return why the gate, or a proxy before it, cannot answer; nothing if it does not say so."""
+    with contextlib.suppress(ValueError):
+        answer = json.loads(text)
+        if isinstance(answer, dict) and answer.get("detail"):
+            return f": {_refusal_words(answer['detail'])}"[:MOST_DETAIL]
+    return ""
 
 
 def _refusal_words(detail: Any) -> str:
