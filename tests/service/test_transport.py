@@ -56,8 +56,8 @@ def test_a_gate_that_cannot_answer_now_is_away(fake: str) -> None:
 def test_the_reason_of_a_gate_that_cannot_answer_is_passed_on(service: Service) -> None:
     with served(service) as http:
         service.live.stop()
+        line = GateConnection(str(http.base_url), None, 10.0)
         with pytest.raises(GateAway, match="503: gate 'plant' is not served by this process"):
-            line = GateConnection(str(http.base_url), None, 10.0)
             line.ask("POST", "/v1/episodes", {"id": "e"}, "key")
         line.hang_up()
 
