@@ -1,9 +1,9 @@
 """How long `decide` takes: under each fault of gate and spool, beside a bare timer in the same run, and while all is well.
 
-`python benchmarks/client_deadlines.py --calls 10000 --healthy 1000000 --real 200000` is the size of the record. The promise is that the slowest
-thousandth of decisions takes at most the timeout and 20 ms. After a fallback a client does not ask again for a moment; every
-fault is measured with that pause and without it, so that every call meets the fault. Rows are measured by processes of their own,
-a few at a time, since most of their time is spent waiting.
+`python benchmarks/client_deadlines.py --calls 10000 --healthy 1000000 --real 200000` is the size of the record. The promise is
+that the slowest thousandth of decisions takes at most the timeout and 20 ms. After a fallback a client does not ask again for
+a moment; every fault is measured with that pause and without it, so that every call meets the fault. Rows are measured by
+processes of their own, a few at a time, since most of their time is spent waiting.
 """
 
 from __future__ import annotations
