@@ -205,10 +205,10 @@ class GateWriter:
         try:
             if not self.journal.in_doubt and self.lease.held():
                 return
-            with self.changed:
+            with self.reading():
                 self.journal.doubtful = True  # the lease is taken again, or another process has it
             self._recover()
-            with self.changed:
+            with self.reading():
                 self.check_writer()
                 self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
         finally:

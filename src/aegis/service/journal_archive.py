@@ -41,7 +41,7 @@ from aegis.service.store.archive import (
     write_records,
 )
 from aegis.service.store.blocks import BlockMark, discard_blocks, list_blocks
-from aegis.service.store.database import Database, journal_table
+from aegis.service.store.database import ENDLESS, Database, journal_table
 from aegis.service.store.journal import Journal, JournalEntry
 from aegis.service.store.journal_keys import JournalKeys
 from aegis.service.store.snapshots import drop_snapshots_before, restore_newest
@@ -146,7 +146,7 @@ def _last_record(live: LiveGate, before: datetime) -> tuple[int, str | None]:
     """Return the last record that may go, and the open episode that keeps later ones, if one does."""
     journal, table = live.journal, journal_table.c
     text = before.astimezone(UTC).isoformat(timespec="microseconds")
-    with live.database.reading(patient=True) as connection:
+    with live.database.reading(ENDLESS) as connection:
         late = (table.gate == live.name) & (table.at >= text) & (table.seq > journal.archived_to)
         first = connection.execute(sa.select(sa.func.min(table.seq)).where(late)).scalar()
     last = journal.last if first is None else int(first) - 1

@@ -136,7 +136,7 @@ class SnapshotWriter:
     def write(self) -> int:
         """Store a snapshot of what the gate knows now, and return the record that it is of."""
         live, text = self.live, SnapshotText.empty()
-        with live.changed:
+        with live.reading():
             live.check_writer()
             cut = SnapshotCut.of(live)
             live.state.on_change = cut.save
@@ -159,7 +159,7 @@ class SnapshotWriter:
         return int(seq)
 
     def _next(self, cut: SnapshotCut) -> list[bytes]:
-        with self.live.changed:
+        with self.live.reading():
             return cut.next_lines()
 
 
