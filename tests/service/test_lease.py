@@ -108,6 +108,23 @@ def test_the_lease_of_a_killed_process_is_free(store: str, database: Database) -
     lease.let_go()
 
 
+@pytest.mark.parametrize(("call", "error"), [("os.open", 24), ("os.open", 13), ("fcntl.flock", 5)])
+def test_a_lock_that_cannot_be_asked_for_is_no_lock_of_another_process(
+    file_database: Database, monkeypatch: pytest.MonkeyPatch, call: str, error: int
+) -> None:
+    lease = Lease(file_database, GATE)
+
+    def refuse(*_: object) -> int:
+        raise OSError(error, os.strerror(error))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"aegis.service.store.lease.{call}", refuse)
+        with pytest.raises(StoreUnavailable, match=f"{GATE}.lock: {os.strerror(error)}"):
+            lease.take()
+    assert lease.take()
+    lease.let_go()
+
+
 # ---- writers -----------------------------------------------------------------------------------------------------------------
 
 

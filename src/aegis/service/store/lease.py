@@ -16,6 +16,7 @@ from hashlib import sha256
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from aegis.service.http_errors import StoreUnavailable
 from aegis.service.store.database import Database
 
 try:
@@ -76,13 +77,18 @@ class Lease:
 
     def _take_file(self) -> bool:
         path = f"{self.database.file}.{self.gate}.lock"
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        if fcntl is not None:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if fcntl is not None:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 os.close(handle)
-                return False
+                raise
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise StoreUnavailable(f"cannot lock {path}: {error.strerror or error}") from error
         self._file = handle
         return True
 
