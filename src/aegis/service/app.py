@@ -76,7 +76,7 @@ class Service:
                 raise
             log.info("another process is the writer of gate '%s': standing by", self.live.name)
         self.snapshots.start()
-        self.live.watched = True
+        self.live.watch()
         threading.Thread(target=self._watch, name="aegis-watch", daemon=True).start()
 
     def stop(self) -> None:

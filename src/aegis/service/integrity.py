@@ -335,6 +335,7 @@ def rekey_gate(database: Database, gate: str, keys: JournalKeys) -> ChainHead:
     if not lease.take():
         raise NotWriter(f"another process is the writer of gate '{gate}' in {database.shown}: stop it first")
     try:
+        lease.keep_alive()
         journal = Journal(database, gate, keys=keys)
         journal.begin()
         for _ in journal.news():
