@@ -11,7 +11,9 @@ from service_cases import make_live, make_service, play, played, quick_database,
 
 from aegis.errors import SettingError
 from aegis.service import app
+from aegis.service.episode_counter import EpisodeCounter
 from aegis.service.http_errors import NotWriter
+from aegis.service.live_gate import LiveGate
 from aegis.service.snapshot_writer import SnapshotWriter
 from aegis.service.status import GateStatus
 from aegis.service.store.database import Database
@@ -40,11 +42,59 @@ def test_a_service_that_stands_by_takes_over(file_database: Database, monkeypatc
         second.start()
         time.sleep(0.1)
         assert first.started and not second.live.started
-    end = time.monotonic() + 10.0
-    while not second.live.started and time.monotonic() < end:
-        time.sleep(0.01)
-    assert second.live.started
+    _wait(lambda: second.live.started)
     second.stop()
+
+
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files"), RuntimeError("can't start new thread")])
+def test_a_failure_does_not_end_the_watch(
+    file_database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    monkeypatch.setattr(app, "TRY", 0.01)
+    real, failures = LiveGate.start, list[float]()
+
+    def start(live: LiveGate) -> None:
+        if len(failures) < 3:
+            failures.append(time.monotonic())
+            raise error
+        real(live)
+
+    second = make_service(make_live(file_database), standby=True)
+    with started(file_database):
+        second.start()
+        monkeypatch.setattr(LiveGate, "start", start)
+        _wait(lambda: len(failures) == 3)
+    _wait(lambda: second.live.started)
+    second.stop()
+    logged = [item for item in caplog.records if item.name == "aegis.service" and item.levelname == "ERROR"]
+    assert len(logged) == 1 and logged[0].exc_info is not None and logged[0].exc_info[1] is error
+
+
+def test_a_gate_whose_episodes_cannot_be_counted_is_not_taken_over(
+    file_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "TRY", 0.01)
+    second = make_service(make_live(file_database), standby=True)
+    attempts = list[bool]()
+
+    def start(_: EpisodeCounter) -> None:
+        attempts.append(second.live.started)
+        if len(attempts) < 3:
+            raise RuntimeError("can't start new thread")
+
+    with started(file_database):
+        second.start()
+        monkeypatch.setattr(type(second.counting), "start", start)
+    _wait(lambda: len(attempts) == 3)
+    assert attempts == [True] * 3 and second.live.started
+    second.stop()
+
+
+def _wait(until: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20.0
+    while not until() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert until()
 
 
 def test_a_service_that_stands_by_knows_what_the_writer_writes(
@@ -53,12 +103,6 @@ def test_a_service_that_stands_by_knows_what_the_writer_writes(
     monkeypatch.setattr(app, "TRY", 0.01)
     again = quick_database(tmp_path / "gate.sqlite")
     second = make_service(make_live(again), standby=True)
-
-    def wait(until: Callable[[], bool]) -> None:
-        end = time.monotonic() + 20.0
-        while not until() and time.monotonic() < end:
-            time.sleep(0.01)
-        assert until()
 
     with started(file_database) as first:
         GateStatus(first)
@@ -69,15 +113,15 @@ def test_a_service_that_stands_by_knows_what_the_writer_writes(
         real = Journal.walk
         monkeypatch.setattr(Journal, "walk", lambda journal, after=0: read.append(after) or real(journal, after))
         second.start()
-        wait(lambda: second.live.journal.last == first.journal.last)
+        _wait(lambda: second.live.journal.last == first.journal.last)
         assert read[0] == at  # from the snapshot on
         for number in range(20, 30):
             play(first, f"e{number}")
-        wait(lambda: second.live.journal.last == first.journal.last)
+        _wait(lambda: second.live.journal.last == first.journal.last)
         assert told(second.live) == told(first)
         assert second.live.state.blocks == first.state.blocks
         last, read[:] = first.journal.last, []
-    wait(lambda: second.live.started)
+    _wait(lambda: second.live.started)
     assert set(read) == {last}  # taking over takes the last records only, here none
     second.stop()
 

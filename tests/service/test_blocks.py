@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from dataclasses import fields
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from service_cases import GATE, key, play, recipe, run_plant, small_plant, started
+from service_cases import GATE, key, play, quick_database, recipe, run_plant, small_plant, started
 
 from aegis.problem import Batch, concat
+from aegis.service.auth import list_tokens, make_token
 from aegis.service.http_errors import StoreDamaged
 from aegis.service.live_episodes import LiveEpisode
 from aegis.service.live_gate import LiveGate
@@ -118,6 +120,36 @@ def test_stored_blocks_are_those_that_the_journal_names(database: Database) -> N
         connection.execute(blocks_table.delete().where(blocks_table.c.link == one.link))
     with pytest.raises(StoreDamaged, match="up to"):
         list_blocks(database, GATE, two)
+
+
+def test_another_process_may_write_to_the_file_meanwhile(file_database: Database) -> None:
+    with started(file_database) as live:
+        for number in range(4):
+            play(live, f"e{number}")
+        trees = trees_of(live)
+    one = write_blocks(file_database, GATE, BlockMark(), pack_episodes(live.problem, trees[:2]))
+    write_blocks(file_database, GATE, BlockMark(), pack_episodes(live.problem, trees[:1]))  # it is never used
+    other = quick_database(str(file_database.file))
+    threads = list[threading.Thread]()
+
+    def meanwhile(_: object, __: object, statement: str, *___: object) -> None:
+        if statement.startswith("SELECT blocks.") and len(threads) < asked:
+            threads.append(threading.Thread(target=make_token, args=(other, f"plant-{len(threads)}", "viewer")))
+            threads[-1].start()
+            threads[-1].join(0.5)  # before what was read leads to a write
+
+    sa.event.listen(file_database.engine, "after_cursor_execute", meanwhile)
+    asked = 1
+    two = write_blocks(file_database, GATE, one, pack_episodes(live.problem, trees[2:]))
+    asked = 3  # two reads
+    drop_unused_blocks(file_database, GATE, two)
+    sa.event.remove(file_database.engine, "after_cursor_execute", meanwhile)
+    for thread in threads:
+        thread.join(30)
+    assert len(list_tokens(other)) == 3
+    with file_database.reading() as connection:
+        assert len(connection.execute(sa.select(blocks_table.c.link)).all()) == 2
+    other.close()
 
 
 def test_a_buffer_forgets_what_is_stored(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

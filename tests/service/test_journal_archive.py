@@ -26,6 +26,7 @@ from aegis.service.episode_counter import EpisodeCounter
 from aegis.service.http_errors import Conflict, NotAllowed, NotFound, NotWriter, StoreDamaged
 from aegis.service.integrity import rekey_gate
 from aegis.service.journal_archive import ArchiveReport, archive_gate
+from aegis.service.journal_export import LOG
 from aegis.service.live_gate import LiveGate
 from aegis.service.schemas import Report
 from aegis.service.snapshot_writer import SnapshotWriter
@@ -274,6 +275,43 @@ def test_a_run_that_is_interrupted_has_removed_nothing(
     assert report.folder == str(written.parent) and written.read_bytes() == content
     assert check_gate(plant, GATE, archive=folder).after == 0
     assert knows(plant) == before
+
+
+def test_a_run_that_was_interrupted_leaves_nothing_beside_the_next_one(
+    file_plant: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, middle = tmp_path / "archive", list(Journal(file_plant, GATE).read())[200]
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    def interrupted(before: datetime) -> Path:
+        with monkeypatch.context() as patched:
+            patched.setattr("aegis.service.journal_archive.remove_records", killed)
+            with pytest.raises(Killed):
+                archived(file_plant, folder, before)
+        (place,) = (path.parent for path in folder.rglob("unfinished"))
+        return place
+
+    first = interrupted(datetime.fromisoformat(middle.at))
+    assert (first / RECORDS).exists()
+    foreign = folder / GATE / "000000000001-000000000100"  # as another store of the same gate has written it
+    foreign.mkdir()
+    (foreign / RECORDS).write_bytes(b"records")
+    second = interrupted(LATER)
+    assert second != first and not first.exists()
+    (second / "notes.txt").write_text("mine")
+    report = archived(file_plant, folder, datetime.fromisoformat(middle.at))
+    assert report.folder == str(first) and report.records > 100
+    assert sorted(path.name for path in first.iterdir()) == [RECORDS, LOG, "problem.yaml"]
+    assert [path.name for path in second.iterdir()] == ["notes.txt"]
+    assert [path.name for path in foreign.iterdir()] == [RECORDS]
+    # Interrupted after the records were removed: the run stays.
+    (first / "unfinished").touch()
+    last = archived(file_plant, folder)
+    assert last.first == report.last + 1
+    assert not list(folder.rglob("unfinished"))
+    assert check_gate(file_plant, GATE, archive=folder).after == 0
 
 
 PROGRAM = """

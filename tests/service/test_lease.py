@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from postgres_server import Server
 from served_gate import Helper, Served
 from service_cases import (
     GATE,
@@ -36,10 +38,15 @@ from aegis.handover import GateSettings
 from aegis.problem import parse_problem
 from aegis.service.app import Service
 from aegis.service.client.transport import GateConnection
+from aegis.service.gate_writer import GateWriter
 from aegis.service.http_errors import Conflict, NotWriter, ServiceError, StoreUnavailable
+from aegis.service.integrity import rekey_gate
 from aegis.service.live_gate import LiveGate
 from aegis.service.schemas import Ask
+from aegis.service.store import lease as lease_module
 from aegis.service.store.database import Database
+from aegis.service.store.journal import Journal, JournalRecord
+from aegis.service.store.journal_keys import make_journal_key
 from aegis.service.store.lease import Lease
 
 HOLDER = """
@@ -106,6 +113,91 @@ def test_the_lease_of_a_killed_process_is_free(store: str, database: Database) -
         assert time.monotonic() < end
         time.sleep(0.05)
     lease.let_go()
+
+
+@pytest.mark.parametrize(("call", "error"), [("os.open", 24), ("os.open", 13), ("fcntl.flock", 5)])
+def test_a_lock_that_cannot_be_asked_for_is_no_lock_of_another_process(
+    file_database: Database, monkeypatch: pytest.MonkeyPatch, call: str, error: int
+) -> None:
+    lease = Lease(file_database, GATE)
+
+    def refuse(*_: object) -> int:
+        raise OSError(error, os.strerror(error))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"aegis.service.store.lease.{call}", refuse)
+        with pytest.raises(StoreUnavailable, match=f"{GATE}.lock: {os.strerror(error)}"):
+            lease.take()
+    assert lease.take()
+    lease.let_go()
+
+
+def _start(database: Database, _: Path) -> None:
+    live = make_live(database)
+    live.start()
+    live.stop()
+
+
+def _rekey(database: Database, folder: Path) -> None:
+    rekey_gate(database, GATE, make_journal_key(folder / "journal.key"))
+
+
+def _work(database: Database, _: Path) -> None:
+    with started(database):
+        time.sleep(7.0)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("command", [_start, _rekey, _work])
+def test_a_command_that_is_busy_for_long_keeps_its_lease(
+    postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[[Database, Path], None]
+) -> None:
+    monkeypatch.setattr(lease_module, "EXPIRES", 4)
+    database = Database.at(postgres.fresh())
+    database.upgrade()
+    play_one(database)
+    news, busy = Journal.news, threading.Event()
+
+    def slow(journal: Journal) -> Iterator[JournalRecord]:
+        busy.set()
+        time.sleep(0.0 if command is _work else 7.0)
+        return news(journal)
+
+    monkeypatch.setattr(Journal, "news", slow)
+    thread = threading.Thread(target=command, args=(database, tmp_path))
+    thread.start()
+    assert busy.wait(30)
+    with second(database) as again:
+        other, taken, end = Lease(again, GATE), False, time.monotonic() + 5.5
+        while thread.is_alive() and time.monotonic() < end:
+            taken = taken or other.take()
+            time.sleep(0.2)
+        thread.join()
+        assert not taken
+        _eventually(other.take)  # it was let go
+        other.let_go()
+    database.close()
+
+
+def play_one(database: Database) -> None:
+    with started(database) as live:
+        play(live, "e")
+
+
+def test_a_service_that_does_not_look_after_its_lease_loses_it(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_module, "EXPIRES", 1)
+    monkeypatch.setattr("aegis.service.app.TRY", 0.05)
+    database, goes_on = Database.at(postgres.fresh()), threading.Event()
+    database.upgrade()
+    monkeypatch.setattr(GateWriter, "check_store", lambda _: goes_on.wait(60))
+    service = make_service(make_live(database))
+    service.start()
+    with second(database) as again:
+        other = Lease(again, GATE)
+        _eventually(other.take)
+        other.let_go()
+    goes_on.set()
+    service.stop()
 
 
 # ---- writers -----------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from service_cases import (
     play,
     recipe,
     result,
+    started,
     told,
 )
 
@@ -28,8 +30,11 @@ from aegis.service.http_errors import ServiceError
 from aegis.service.live_episodes import LiveEpisode
 from aegis.service.live_gate import LiveGate
 from aegis.service.schemas import Ask, Report
+from aegis.service.snapshot_writer import SnapshotWriter
 from aegis.service.status import GateStatus
+from aegis.service.store.blocks import BlockMark
 from aegis.service.store.database import Database
+from aegis.service.store.snapshots import snapshot_entry
 
 EPISODES = st.sampled_from(["a", "b", "c", "d"])
 DOSES = st.sampled_from(["d1", "d2"])
@@ -109,6 +114,24 @@ def test_a_gate_is_what_its_journal_says(empty: Path, tmp_path_factory: pytest.T
         assert read.gate() == shown
     finally:
         database.close()
+
+
+def test_a_snapshot_of_an_older_record_changes_nothing(file_database: Database) -> None:
+    with started(file_database) as live:
+        counting = counting_here(live)
+        play(live, "a")
+        early = live.journal.last, live.journal.head
+        play(live, "b")
+        count_all(counting)
+        SnapshotWriter(live).write()
+        play(live, "c")
+        count_all(counting)
+        names = ("snapshot", "blocks", "uncovered")
+        before = {name: copy(getattr(live.state, name)) for name in names}
+        live.note(snapshot_entry(*early, "digest", BlockMark(), False))
+        assert {name: getattr(live.state, name) for name in names} == before
+        assert live.state.uncovered is not None
+        assert live.state.blocks.last + 1 == live.state.uncovered.trees[0].number
 
 
 # ---- what readers ask for ----------------------------------------------------------------------------------------------------

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
+from collections.abc import Sequence
 
 import httpx
+import pytest
 from service_cases import count_all, counting_here, make_live, make_service, play, served
 
 from aegis.service.app import Service
+from aegis.service.http_errors import StoreUnavailable
 from aegis.service.integrity import check_store
 from aegis.service.store.chain import parse_heads
 from aegis.service.store.database import Database
-from aegis.service.store.journal import list_heads
+from aegis.service.store.journal import Journal, JournalEntry, JournalRecord, list_heads
 from aegis.service.store.journal_keys import JournalKeys
 
 
@@ -48,6 +53,41 @@ def test_the_head_can_be_kept_elsewhere(file_database: Database) -> None:
         head = client.get("/v1/head").json()
     assert head == {**list_heads(file_database)[0].plain(), "keyed": True}
     check_store(file_database, live.keys, parse_heads(json.dumps(head)))
+
+
+def test_a_write_that_hangs_ends_a_stream(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aegis.service.routes.monitoring.PULSE", 0.05)
+    monkeypatch.setattr("aegis.service.read_models.PULSE", 0.0)
+    live, hangs, goes_on = service.live, threading.Event(), threading.Event()
+
+    def hang(entries: Sequence[JournalEntry], *_: object) -> list[JournalRecord]:
+        live.journal._writing_since = time.monotonic()
+        live.journal.last += 1  # there is something to show
+        hangs.set()
+        goes_on.wait(60)
+        live.journal._writing_since = None
+        live.journal.last -= 1
+        raise StoreUnavailable("the store does not answer")
+
+    def refused() -> None:
+        with pytest.raises(StoreUnavailable):
+            play(live, "e")
+
+    with served(service) as client:
+        with client.stream("GET", "/v1/stream") as answer:
+            lines = answer.iter_lines()
+            assert next(lines) == "event: gate"
+            with monkeypatch.context() as patched:
+                patched.setattr(Journal, "append", lambda _, *arguments: hang(*arguments))
+                thread = threading.Thread(target=refused)
+                thread.start()
+                assert hangs.wait(30)
+                for _ in lines:  # to its end: a connection that breaks off raises
+                    pass
+                goes_on.set()
+                thread.join(30)
+        with client.stream("GET", "/v1/stream") as answer:
+            assert next(answer.iter_lines()) == "event: gate"
 
 
 def _read(client: httpx.Client) -> dict[str, int]:

@@ -34,7 +34,7 @@ from service_cases import (
 from test_live_state import CALLS, done, empty  # noqa: F401  # the fixture
 
 from aegis.service import snapshot_writer
-from aegis.service.http_errors import NotWriter, ServiceError, StoreDamaged
+from aegis.service.http_errors import NotWriter, ServiceError, StoreDamaged, StoreUnavailable
 from aegis.service.live_gate import LiveGate
 from aegis.service.live_state import SNAPSHOT
 from aegis.service.schemas import Ask
@@ -260,6 +260,44 @@ def test_old_snapshots_go_and_only_the_writer_makes_new_ones(database: Database)
         assert [record.body["at"] for record in records(live, SNAPSHOT)] == made
     with pytest.raises(NotWriter):
         writer.write()
+
+
+def test_a_snapshot_is_not_noted_after_a_newer_one(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with started(file_database) as live:
+        counting, real = counting_here(live), snapshot_writer.store_snapshot
+        play(live, "a")
+
+        def slow(*arguments: Any) -> None:
+            monkeypatch.setattr(snapshot_writer, "store_snapshot", real)
+            play(live, "b")
+            count_all(counting)
+            made.append(SnapshotWriter(live).write())
+            real(*arguments)
+
+        made = list[int]()
+        monkeypatch.setattr(snapshot_writer, "store_snapshot", slow)
+        with pytest.raises(NotWriter, match="meanwhile"):
+            SnapshotWriter(live).write()
+        assert [record.body["at"] for record in records(live, SNAPSHOT)] == made
+        play(live, "c")
+        count_all(counting)
+        SnapshotWriter(live).write()
+        before = told(live)
+    assert check_snapshots(file_database, GATE) == (2, 0)
+    assert told(follow(file_database)[0]) == before
+
+
+def test_a_snapshot_was_made_although_older_ones_could_not_be_removed(
+    file_database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise StoreUnavailable("the store does not answer")
+
+    with started(file_database) as live:
+        play(live, "a")
+        monkeypatch.setattr(snapshot_writer, "drop_unused_blocks", refuse)
+        assert SnapshotWriter(live).write() == live.state.snapshot
+    assert "a snapshot was made, older ones could not be removed: the store does not answer" in caplog.text
 
 
 def test_a_snapshot_is_made_every_so_many_records_and_at_the_end(

@@ -76,7 +76,7 @@ class Service:
                 raise
             log.info("another process is the writer of gate '%s': standing by", self.live.name)
         self.snapshots.start()
-        self.live.watched = True
+        self.live.watch()
         threading.Thread(target=self._watch, name="aegis-watch", daemon=True).start()
 
     def stop(self) -> None:
@@ -90,7 +90,11 @@ class Service:
 
     def _take_over(self) -> None:
         self.live.start()
-        self.counting.start()
+        try:
+            self.counting.start()
+        except BaseException:
+            self.live.stop()  # another process may be able to count
+            raise
         log.info("writer of gate '%s' in %s", self.live.name, self.live.database.shown)
 
     def _stand_by(self) -> None:
@@ -101,7 +105,8 @@ class Service:
             self.live.follow()
 
     def _watch(self) -> None:
-        logged, asked = "", False
+        """Look after lease and store until the service stops, whatever fails meanwhile; a failure that goes on is logged once."""
+        logged, asked = set[type[Exception]](), False
         while True:
             # A request that finds the store in doubt asks for a look at once; if that fails, for the next one in a while.
             self._stopping.wait(TRY) if asked else self.live.recovery.wait(TRY)
@@ -114,12 +119,22 @@ class Service:
                     self.live.check_store()
                 elif self.standby:
                     self._stand_by()
-            except StoreUnavailable:
-                continue  # another process is still the writer, or the store is away
-            except AegisError as error:
-                if str(error) != logged:
-                    logged = str(error)
-                    log.error("cannot take over gate '%s': %s", self.live.name, error)
+                logged.clear()
+            except NotWriter:
+                continue  # another process has taken over
+            except Exception as error:
+                if type(error) not in logged:
+                    logged.add(type(error))
+                    self._log_failure(error)
+
+    def _log_failure(self, error: Exception) -> None:
+        """Say in the log what the watch could not do."""
+        if isinstance(error, StoreUnavailable):
+            log.warning("gate '%s': %s", self.live.name, error)
+        elif isinstance(error, AegisError):
+            log.error("cannot take over gate '%s': %s", self.live.name, error)
+        else:
+            log.error("gate '%s' could not look after lease and store, and tries again", self.live.name, exc_info=error)
 
 
 def make_app(service: Service) -> ASGIApp:

@@ -53,8 +53,8 @@ class GateWriter:
     """A gate and its journal. `start` it before anything else; `stop` lets another process take over.
 
     stated: the problem as its file says. keys: to sign the journal with. changed: guards everything, and is notified after every
-    write. follower: follows the events, and is stored and taken up with the state. watched: another thread calls `check_store`
-    every second, and whenever `recovery` is set, so that no request waits for a server that is away.
+    write. follower: follows the events, and is stored and taken up with the state. watched: another thread calls `check_store`,
+    so that no request waits for a server that is away.
     """
 
     database: Database
@@ -98,10 +98,18 @@ class GateWriter:
                 "wait beside it (--standby)"
             )
         try:
+            self.lease.keep_alive()
             self._resume()
         except BaseException:
             self.lease.let_go()  # another process may be able to start
             raise
+        if self.watched:
+            self.lease.leave()
+
+    def watch(self) -> None:
+        """Take note that another thread calls `check_store` from now on, every second and whenever `recovery` is set."""
+        self.watched = True
+        self.lease.leave()
 
     def follow(self) -> None:
         """Know what the writer of the gate has written, so that taking over takes no longer than its last records."""
@@ -205,10 +213,10 @@ class GateWriter:
         try:
             if not self.journal.in_doubt and self.lease.held():
                 return
-            with self.changed:
+            with self.reading():
                 self.journal.doubtful = True  # the lease is taken again, or another process has it
             self._recover()
-            with self.changed:
+            with self.reading():
                 self.check_writer()
                 self._write([JournalEntry(WRITER, {"writer": self.writer, "aegis": __version__})])
         finally:
@@ -296,6 +304,8 @@ class GateWriter:
         try:
             with self.database.reconnecting():
                 taken = self.lease.take()
+                if taken and not self.watched:
+                    self.lease.keep_alive()
                 records = list(self.journal.read(self.journal.last)) if taken else []
             with self.changed:
                 if taken and self.started:

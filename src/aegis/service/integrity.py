@@ -19,7 +19,7 @@ from aegis.service.http_errors import NotWriter, StoreDamaged
 from aegis.service.live_state import EVENT, KEPT_KEY, OPENED, WRITER, ChallengerSeal, LiveState, seals_of_freeze
 from aegis.service.store.archive import check_kept
 from aegis.service.store.chain import ChainHead
-from aegis.service.store.database import Database
+from aegis.service.store.database import ENDLESS, Database
 from aegis.service.store.journal import Journal, JournalEntry, list_gates
 from aegis.service.store.journal_keys import JournalKeys
 from aegis.service.store.lease import Lease
@@ -232,7 +232,7 @@ def check_gate(
     known = [head for head in heads if head.seq >= max(begin, 1)]
     for head in known:
         _check_head(head, chain)
-    with database.reading(patient=True) as connection:
+    with database.reading(ENDLESS) as connection:
         check_kept(connection, gate, journal.marks)
     for chain, record in journal.walk(begin):
         if chain.signer is not None:
@@ -335,6 +335,7 @@ def rekey_gate(database: Database, gate: str, keys: JournalKeys) -> ChainHead:
     if not lease.take():
         raise NotWriter(f"another process is the writer of gate '{gate}' in {database.shown}: stop it first")
     try:
+        lease.keep_alive()
         journal = Journal(database, gate, keys=keys)
         journal.begin()
         for _ in journal.news():

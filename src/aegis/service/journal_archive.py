@@ -1,7 +1,8 @@
 """Archiving a gate: records of counted episodes leave the store for Parquet files, or are discarded, and the chain goes on.
 
 The gate must not be served meanwhile. The files are written and read back before anything is removed. Removing is one
-transaction, together with the record that notes it: an interrupted run has removed nothing.
+transaction, together with the record that notes it: an interrupted run has removed nothing. Until then the folder of a run holds
+a file that marks it as unfinished, so that the next run removes what an interrupted one has left.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from aegis.errors import InputError, OutputError
-from aegis.files import folder_lock, make_private_folder
+from aegis.files import create_private_file, folder_lock, is_partial_file, make_private_folder
+from aegis.handover import OTHERS_FILE
 from aegis.logs import to_table
 from aegis.service.http_errors import StoreDamaged
-from aegis.service.journal_export import LOG, EpisodeReplay, JournalFacts, write_episodes
+from aegis.service.journal_export import LOG, PROBLEM, EpisodeReplay, JournalFacts, write_episodes
 from aegis.service.live_gate import LiveGate, internal_key
 from aegis.service.live_state import LiveState
 from aegis.service.snapshot_writer import SnapshotWriter, unstarted_gate
@@ -41,10 +43,13 @@ from aegis.service.store.archive import (
     write_records,
 )
 from aegis.service.store.blocks import BlockMark, discard_blocks, list_blocks
-from aegis.service.store.database import Database, journal_table
+from aegis.service.store.database import ENDLESS, Database, journal_table
 from aegis.service.store.journal import Journal, JournalEntry
 from aegis.service.store.journal_keys import JournalKeys
 from aegis.service.store.snapshots import drop_snapshots_before, restore_newest
+
+UNFINISHED = "unfinished"  # name of the file in the folder of a run whose records are still in the store
+RUN_FILES = (RECORDS, LOG, PROBLEM, OTHERS_FILE, UNFINISHED)  # in the order in which they are removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,7 @@ def _archive(live: LiveGate, before: datetime, folder: Path | None) -> ArchiveRe
     )
     place = None if folder is None else mark.place(folder, gate)
     if place is not None:
+        _remove_unfinished(journal, place.parent)
         _write_run(live, place, mark, facts)
     # The audit needs the episodes since the gate has started anew.
     later = (replay.numbered[name] for name, seq in replay.opened_at.items() if seq > last and name in replay.numbered)
@@ -138,6 +144,9 @@ def _archive(live: LiveGate, before: datetime, folder: Path | None) -> ArchiveRe
 
     with live.changed:
         journal.append([JournalEntry(ARCHIVED, mark.plain(), key=mark_key(mark.number))], also=remove)
+    if place is not None:
+        with suppress(OSError):  # the next run removes it
+            (place / UNFINISHED).unlink()
     shown = None if place is None else str(place)
     return ArchiveReport(gate, last - start, start + 1, last, len(own), shown, waits_for)
 
@@ -146,7 +155,7 @@ def _last_record(live: LiveGate, before: datetime) -> tuple[int, str | None]:
     """Return the last record that may go, and the open episode that keeps later ones, if one does."""
     journal, table = live.journal, journal_table.c
     text = before.astimezone(UTC).isoformat(timespec="microseconds")
-    with live.database.reading(patient=True) as connection:
+    with live.database.reading(ENDLESS) as connection:
         late = (table.gate == live.name) & (table.at >= text) & (table.seq > journal.archived_to)
         first = connection.execute(sa.select(sa.func.min(table.seq)).where(late)).scalar()
     last = journal.last if first is None else int(first) - 1
@@ -187,6 +196,22 @@ def _kept_digest(live: LiveGate, last: int) -> str:
         return kept_digest(connection.execute(journal_table.select().where(old).order_by(table.seq)).mappings())
 
 
+def _remove_unfinished(journal: Journal, runs: Path) -> None:
+    """Remove what interrupted runs have written: their records are in the store. Files of others in their folders stay."""
+    named = {mark.place(runs.parent, journal.gate) for mark in journal.marks}
+    for marker in runs.glob(f"*/{UNFINISHED}"):
+        place = marker.parent
+        with suppress(OSError, OutputError):  # it cannot be removed, or another process is writing into it
+            if place in named:  # it was interrupted after its records were removed
+                marker.unlink()
+                continue
+            with folder_lock(place):
+                parts = [path for path in place.iterdir() if is_partial_file(path)]
+                for path in [*parts, *(place / name for name in RUN_FILES)]:
+                    path.unlink(missing_ok=True)
+            place.rmdir()
+
+
 def _write_run(live: LiveGate, place: Path, mark: ArchiveMark, facts: JournalFacts) -> None:
     """Write the files of a run and read them back; OutputError if they do not come back as they were."""
     try:
@@ -194,6 +219,7 @@ def _write_run(live: LiveGate, place: Path, mark: ArchiveMark, facts: JournalFac
     except OSError as error:
         raise OutputError(f"cannot write into {place}: {error.strerror or error}") from error
     with folder_lock(place):
+        create_private_file(place / UNFINISHED)
         write_records(place / RECORDS, _rows(live.journal, mark.first, mark.last))
         compare_records(place / RECORDS, _rows(live.journal, mark.first, mark.last))
         if facts.trees:

@@ -134,7 +134,7 @@ class LiveState:
             self._closed(body, record.at)
         elif kind == CUT:
             self._changing(body["episode"]).cut_off()
-        elif kind == SNAPSHOT:
+        elif kind == SNAPSHOT and int(body["at"]) > self.snapshot:  # one that was made slowly may come after a newer one
             self.snapshot, self.blocks = int(body["at"]), BlockMark(*body["blocks"])
             if self.uncovered is not None:
                 self.uncovered.drop(self.blocks.last)

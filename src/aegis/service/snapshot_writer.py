@@ -136,9 +136,9 @@ class SnapshotWriter:
     def write(self) -> int:
         """Store a snapshot of what the gate knows now, and return the record that it is of."""
         live, text = self.live, SnapshotText.empty()
-        with live.changed:
+        with live.reading():
             live.check_writer()
-            cut = SnapshotCut.of(live)
+            before, cut = live.state.snapshot, SnapshotCut.of(live)
             live.state.on_change = cut.save
         try:
             blocks = [*cut.packed, *pack_episodes(live.problem, cut.counted)]
@@ -153,13 +153,22 @@ class SnapshotWriter:
         digest, content = text.done()
         seq, head = cut.line["seq"], cut.line["hash"]
         store_snapshot(live.database, live.name, seq, digest, content)
+        if live.state.snapshot != before:
+            raise NotWriter("another process has made a snapshot meanwhile")
         live.note(snapshot_entry(seq, head, digest, mark, cut.line["followed"] is not None))
-        drop_old_snapshots(live.database, live.name)
-        drop_unused_blocks(live.database, live.name, mark)
+        self._clean(mark)
         return int(seq)
 
+    def _clean(self, mark: BlockMark) -> None:
+        """Remove what no start needs any more; what cannot be removed now goes after the next snapshot."""
+        try:
+            drop_old_snapshots(self.live.database, self.live.name)
+            drop_unused_blocks(self.live.database, self.live.name, mark)
+        except StoreUnavailable as error:
+            log.warning("gate '%s': a snapshot was made, older ones could not be removed: %s", self.live.name, error)
+
     def _next(self, cut: SnapshotCut) -> list[bytes]:
-        with self.live.changed:
+        with self.live.reading():
             return cut.next_lines()
 
 

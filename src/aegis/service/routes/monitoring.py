@@ -123,7 +123,10 @@ async def _changes(request: Request) -> AsyncIterator[bytes]:
     service, shown, quiet = service_of(request), None, 0.0
     while not service.ending() and await _may_read(request):
         quiet += PULSE
-        model = await service.models.read("gate") if service.live.resumed else None
+        try:
+            model = await service.models.read("gate") if service.live.resumed else None
+        except StoreUnavailable:
+            return  # a write hangs: the page says that it is not connected, and asks again
         if model is not None and model is not shown:
             shown, quiet = model, 0.0
             yield model.event

@@ -19,6 +19,7 @@ from aegis.service.integrity import StoreCheck
 from aegis.service.store.archive import ARCHIVED, ArchiveMark, check_kept
 from aegis.service.store.chain import ChainHead
 from aegis.service.store.database import (
+    ENDLESS,
     Database,
     archived_keys_table,
     blocks_table,
@@ -53,13 +54,10 @@ def write_backup(database: Database, path: str | Path) -> Backup:
     count, heads = 0, dict[str, ChainHead]()
     with atomic_write(path, private=True) as aside, gzip.open(aside, "wt", encoding="utf-8") as file:
         file.write(json.dumps({"aegis store": database.version()}) + "\n")
-        with database.reading(patient=True) as connection:
-            # All tables as they are at one moment; with SQLite every transaction sees that.
-            level = {} if database.file is not None else {"isolation_level": "REPEATABLE READ"}
-            rows = connection.execution_options(**level)
+        with database.reading(ENDLESS) as connection:
             for name, table in BACKUP_TABLES.items():
                 order = list(table.primary_key.columns)
-                for row in rows.execute(table.select().order_by(*order)).yield_per(BACKUP_PAGE).mappings():
+                for row in connection.execute(table.select().order_by(*order)).yield_per(BACKUP_PAGE).mappings():
                     if name == journal_table.name:
                         heads[row["gate"]] = ChainHead(row["gate"], row["seq"], row["hash"])
                     plain = {key: _text(value) for key, value in row.items()}
@@ -93,7 +91,7 @@ def restore_backup(
     count, heads = 0, dict[str, ChainHead]()
     checking: dict[str, StoreCheck] = {}
     archives = _archives(path)
-    with database.transaction(patient=True) as connection:
+    with database.transaction(ENDLESS) as connection:
         for name, row in _rows(path):
             if name == journal_table.name:
                 head = heads.get(row["gate"], ChainHead(row["gate"]))

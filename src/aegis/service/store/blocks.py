@@ -22,7 +22,7 @@ from aegis.problem import AnyArray, Batch, LevelTable, Problem, concat
 from aegis.service.gate_problem import legacy_columns
 from aegis.service.http_errors import StoreDamaged
 from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
-from aegis.service.store.database import Database, blocks_table
+from aegis.service.store.database import LARGE, Database, blocks_table
 
 LARGEST = 512  # episodes of a block
 BROKEN = "broken"  # the arm of an episode that is not whole, or was overruled: it keeps its place and has no rows
@@ -192,7 +192,7 @@ def write_blocks(database: Database, gate: str, mark: BlockMark, blocks: Sequenc
     for block in blocks:
         before, mark = mark, mark.after(block.last, block.digest)
         values = {"gate": gate, "link": mark.link, "last": mark.last, "before": before.link, "content": block.content}
-        with database.transaction(patient=True) as connection:
+        with database.transaction(LARGE) as connection:
             table = blocks_table.c
             known = sa.select(table.last).where(table.gate == gate, table.link == mark.link)
             if connection.execute(known).scalar() is None:  # a writer that ended before it was done may have stored it
@@ -204,7 +204,7 @@ def drop_unused_blocks(database: Database, gate: str, mark: BlockMark) -> None:
     """Remove blocks that never became part of the journal. Only for a writer whose journal has just named the mark."""
     used = {item.link for item in list_blocks(database, gate, mark)}
     table = blocks_table.c
-    with database.transaction(patient=True) as connection:
+    with database.transaction(LARGE) as connection:
         old = (table.gate == gate) & (table.last <= mark.last) & (sa.func.length(table.content) > 0)
         links = connection.execute(sa.select(table.link).where(old)).scalars()
         for link in [link for link in links if link not in used]:
@@ -217,7 +217,7 @@ def list_blocks(database: Database, gate: str, mark: BlockMark, after: int = 0) 
     Blocks that were discarded are left out.
     """
     table = blocks_table.c
-    with database.reading(patient=True) as connection:
+    with database.reading(LARGE) as connection:
         query = sa.select(table.link, table.last, table.before, sa.func.length(table.content)).where(table.gate == gate)
         rows = {link: (last, before, size) for link, last, before, size in connection.execute(query)}
     marks, link = list[BlockMark](), mark.link
@@ -247,7 +247,7 @@ def discard_blocks(connection: sa.engine.Connection, gate: str, marks: Sequence[
 def read_block(database: Database, gate: str, mark: BlockMark) -> EpisodeBlock:
     """Return a stored block; StoreDamaged unless it is the one that was stored."""
     table = blocks_table.c
-    with database.reading(patient=True) as connection:
+    with database.reading(LARGE) as connection:
         query = sa.select(table.content, table.before).where(table.gate == gate, table.link == mark.link)
         row = connection.execute(query).first()
     try:

@@ -6,6 +6,7 @@ Changes of tables go with a migration in `migrations/versions`.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import threading
@@ -106,13 +107,15 @@ SQLITE, POSTGRES = "sqlite", "postgresql"
 PATIENCE = 5.0  # seconds that a statement waits for a lock, and a connection for an answer
 # A server that vanished without a word is given up by this side: the kernel ends a connection whose data, or whose keepalives,
 # were not confirmed in time, and so does the server's. A statement that the server does not finish is ended by the server;
-# `deadline` is for one whose answer never comes.
+# `deadline` is for one whose answer never comes. A process that is stopped within a transaction holds the locks of what it has
+# written: the server ends the transaction, so that another process can write.
 POSTGRES_LIMITS = {
     "connect_timeout": int(PATIENCE),
     "options": " ".join(
         f"-c {name}={value}"
         for name, value in {
             "statement_timeout": int(PATIENCE * 1000),
+            "idle_in_transaction_session_timeout": int(PATIENCE * 1000),
             "tcp_user_timeout": int(PATIENCE * 1000),
             "tcp_keepalives_idle": 2,
             "tcp_keepalives_interval": 1,
@@ -126,6 +129,9 @@ POSTGRES_LIMITS = {
     "keepalives_count": 3,
 }
 DEADLINE = PATIENCE + 1.0  # seconds that a server has for all of a transaction; its own limit comes first
+LARGE = 30.0  # the same for large content: a snapshot, or blocks of episodes
+ENDLESS = math.inf  # for commands that read or write a whole store, and whose user waits
+IDLE = 600  # seconds for which such a command may be busy between two statements of a transaction
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -162,21 +168,37 @@ class Database:
         return self.url.render_as_string(hide_password=True)
 
     @contextlib.contextmanager
-    def transaction(self, patient: bool = False) -> Iterator[Connection]:
+    def transaction(self, seconds: float | None = None) -> Iterator[Connection]:
         """Yield a connection in a transaction: all of it is written, or nothing. StoreUnavailable if it cannot be had.
 
-        patient: it may take as long as it takes.
+        seconds: that it may take with its commit, DEADLINE if None.
         """
         self._refuse_in_outage()
-        with self.answering(), self.engine.begin() as connection, self.deadline(connection, patient):
-            yield connection
+        with self.answering(), self.engine.connect() as connection, self.deadline(connection, seconds):
+            connection.execution_options(aegis_begin="BEGIN IMMEDIATE")
+            with connection.begin():
+                self._allow_idle(connection, seconds)
+                yield connection
 
     @contextlib.contextmanager
-    def reading(self, patient: bool = False) -> Iterator[Connection]:
-        """Yield a connection to read from. StoreUnavailable if it cannot be had. patient: it may take as long as it takes."""
+    def reading(self, seconds: float | None = None) -> Iterator[Connection]:
+        """Yield a connection to read from. StoreUnavailable if it cannot be had. seconds: that it may take, DEADLINE if None.
+
+        With ENDLESS everything is read as it was at one moment.
+        """
         self._refuse_in_outage()
-        with self.answering(), self.engine.connect() as connection, self.deadline(connection, patient):
-            yield connection
+        with self.answering(), self.engine.connect() as connection, self.deadline(connection, seconds):
+            if seconds == ENDLESS and self.file is None:  # with SQLite every transaction sees one moment
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            try:
+                self._allow_idle(connection, seconds)
+                yield connection
+            finally:
+                connection.rollback()  # it asks the server as well: before the deadline is called off
+
+    def _allow_idle(self, connection: Connection, seconds: float | None) -> None:
+        if seconds == ENDLESS and self.file is None:
+            connection.execute(sa.text(f"SET LOCAL idle_in_transaction_session_timeout = '{IDLE}s'"))
 
     @contextlib.contextmanager
     def reconnecting(self) -> Iterator[None]:
@@ -202,9 +224,9 @@ class Database:
             raise StoreUnavailable(f"the store {self.shown} does not answer; the service tries to reach it again every second")
 
     @contextlib.contextmanager
-    def deadline(self, connection: Connection, patient: bool = False, seconds: float | None = None) -> Iterator[None]:
-        """Cut a connection to a server whose answers take longer; the thread that waits gets an error."""
-        if patient or self.file is not None:
+    def deadline(self, connection: Connection, seconds: float | None = None) -> Iterator[None]:
+        """Cut a connection to a server whose answers take longer than DEADLINE, or `seconds`; who waits for it gets an error."""
+        if seconds == ENDLESS or self.file is not None:
             yield
             return
         watch = threading.Timer(seconds or DEADLINE, _cut, [connection.connection.dbapi_connection])
@@ -250,7 +272,7 @@ class Database:
                 make_private_folder(self.file.parent)
             except OSError as error:
                 raise SettingError(f"cannot create the folder of {self.file}: {error.strerror or error}") from error
-        with self.transaction(patient=True) as connection:
+        with self.transaction(ENDLESS) as connection:
             config = Config()
             config.set_main_option("script_location", str(MIGRATIONS))
             config.attributes["connection"] = connection
@@ -296,9 +318,13 @@ def _engine(url: URL) -> Engine:
         sa.event.listen(engine, "begin", _begun)
         return engine
     try:
-        return sa.create_engine(url, connect_args=POSTGRES_LIMITS, pool_timeout=PATIENCE)
+        engine = sa.create_engine(url, connect_args=POSTGRES_LIMITS, pool_timeout=PATIENCE)
     except ModuleNotFoundError as error:
         raise SettingError("a store in PostgreSQL needs psycopg: pip install 'aegis-handover[postgres]'") from error
+    # Rows go as one statement. The driver would send them one by one and end with a message after which the server does not
+    # limit how long the transaction is idle.
+    engine.dialect.use_insertmanyvalues_wo_returning = True
+    return engine
 
 
 def _cut(connection: Any) -> None:
@@ -318,4 +344,5 @@ def _careful(connection: Any, _: Any) -> None:
 
 def _begun(connection: Connection) -> None:
     """Begin explicitly: otherwise the driver creates tables outside of the transaction, and queries see different moments."""
-    connection.exec_driver_sql("BEGIN")
+    # SQLite refuses at once, and does not wait, to turn a read into a write after another process has written.
+    connection.exec_driver_sql(connection.get_execution_options().get("aegis_begin", "BEGIN"))

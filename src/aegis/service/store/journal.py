@@ -23,7 +23,7 @@ from aegis.errors import SettingError
 from aegis.service.http_errors import Conflict, StoreDamaged, StoreUnavailable
 from aegis.service.store.archive import RECORDS, ArchivedKey, ArchiveMark, find_key, mark_key, read_records
 from aegis.service.store.chain import JOURNAL_KEY, START, ChainHead, named_key
-from aegis.service.store.database import Database, challengers_table, journal_table
+from aegis.service.store.database import ENDLESS, Database, challengers_table, journal_table
 from aegis.service.store.journal_keys import JournalKeys
 
 PAGE = 2000  # records that are read at a time
@@ -124,7 +124,7 @@ class Journal:
             raise StoreDamaged(f"gate '{self.gate}': the journal does not name the key that signs it; restore a backup")
         self._writing_since, self.doubtful = time.monotonic(), True
         try:
-            with self.database.transaction(patient=also is not None) as connection:
+            with self.database.transaction(None if also is None else ENDLESS) as connection:
                 connection.execute(journal_table.insert(), rows)
                 for name, (policy, content) in (challengers or {}).items():
                     values = {"gate": self.gate, "name": name, "policy": policy, "content": content}

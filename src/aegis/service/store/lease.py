@@ -2,7 +2,12 @@
 
 With SQLite it is a lock on a file beside the database, with PostgreSQL an advisory lock of a connection of its own. The system
 releases either when the process ends. The server ends a session from which nothing has come for a while, so that the lock of a
-process that hangs, or is cut off, expires.
+process that is stopped, or is cut off, expires.
+
+Who speaks to the server decides what else lets the lock expire. A service speaks from the thread that looks after lease and
+store (`held`): if that thread hangs, another process takes over. A start and a command may be busy for minutes: a thread of the
+lease speaks for them (`keep_alive`), and the lock expires if the process is stopped or cut off, not if it hangs. A service ends
+that thread when its own looks after the lease (`leave`).
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from hashlib import sha256
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from aegis.service.http_errors import StoreUnavailable
 from aegis.service.store.database import Database
 
 try:
@@ -25,7 +31,7 @@ except ImportError:  # not on this system: see `docs/serve.md`
 
 
 WAIT = 1.0  # seconds that letting go of a lease waits for a store that may be away
-EXPIRES = 10  # seconds without a word after which a PostgreSQL server releases the lock; the service speaks every second
+EXPIRES = 10  # seconds without a word after which a PostgreSQL server releases the lock; its holder speaks every second
 
 
 @dataclass(slots=True)
@@ -38,6 +44,7 @@ class Lease:
     _connection: Connection | None = field(default=None, init=False)
     _wanted: bool = field(default=False, init=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)  # one thread at a time asks the store
+    _left: threading.Event | None = field(default=None, init=False)  # ends the thread that keeps the lease alive
 
     def take(self) -> bool:
         """Take the lease if no other process holds it; say whether it is held now."""
@@ -53,11 +60,34 @@ class Lease:
     def held(self) -> bool:
         """Say whether the lease is still held, by asking the store where it may be lost."""
         with self._lock:
-            return self._file is not None if self.database.file is not None else self._alive()
+            if self.database.file is not None:
+                return self._file is not None
+            alive = self._alive()
+            if not self._wanted:  # meanwhile it was given back
+                self.let_go()
+            return alive and self._wanted
+
+    def keep_alive(self) -> None:
+        """Speak to the server from a thread, until the lease is left, let go or lost."""
+        if self.database.file is None:
+            self.leave()
+            self._left = threading.Event()
+            threading.Thread(target=self._speak, args=(self._left,), name="aegis-lease", daemon=True).start()
+
+    def leave(self) -> None:
+        """Leave it to the caller to ask every second whether the lease is held."""
+        if self._left is not None:
+            self._left.set()
+            self._left = None
+
+    def _speak(self, left: threading.Event) -> None:
+        while not left.wait(EXPIRES / 10) and self.held():
+            pass
 
     def let_go(self) -> None:
         """Give the lease back. A thread that waits for a store that is away gives it back itself, once that has answered."""
         self._wanted = False
+        self.leave()
         if not self._lock.acquire(timeout=WAIT):
             return
         try:
@@ -76,13 +106,18 @@ class Lease:
 
     def _take_file(self) -> bool:
         path = f"{self.database.file}.{self.gate}.lock"
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        if fcntl is not None:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if fcntl is not None:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 os.close(handle)
-                return False
+                raise
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise StoreUnavailable(f"cannot lock {path}: {error.strerror or error}") from error
         self._file = handle
         return True
 

@@ -22,7 +22,7 @@ from aegis.service.http_errors import StoreDamaged
 from aegis.service.live_episodes import DecisionResult, LiveEpisode
 from aegis.service.live_state import DECISIONS, SNAPSHOT, ChallengerSeal, LiveState
 from aegis.service.store.blocks import BlockMark
-from aegis.service.store.database import Database, snapshots_table
+from aegis.service.store.database import LARGE, Database, snapshots_table
 from aegis.service.store.journal import Journal, JournalEntry, JournalRecord
 from aegis.version import __version__
 
@@ -149,7 +149,7 @@ def snapshot_key(seq: int) -> str:
 def store_snapshot(database: Database, gate: str, seq: int, digest: str, content: bytes) -> None:
     """Store a snapshot. It counts once its entry is in the journal."""
     table = snapshots_table.c
-    with database.transaction(patient=True) as connection:
+    with database.transaction(LARGE) as connection:
         connection.execute(snapshots_table.delete().where(table.gate == gate, table.seq == seq))
         connection.execute(snapshots_table.insert(), {"gate": gate, "seq": seq, "digest": digest, "content": content})
 
@@ -159,7 +159,7 @@ def drop_old_snapshots(database: Database, gate: str) -> None:
     old = list_snapshots(database, gate)[KEPT:]
     table = snapshots_table.c
     if old:
-        with database.transaction(patient=True) as connection:
+        with database.transaction(LARGE) as connection:
             connection.execute(snapshots_table.delete().where(table.gate == gate, table.seq.in_(old)))
 
 
@@ -238,7 +238,7 @@ def _restore(journal: Journal, record: JournalRecord, seq: int, state: LiveState
 
 def _content(journal: Journal, seq: int) -> bytes:
     table = snapshots_table.c
-    with journal.database.reading(patient=True) as connection:
+    with journal.database.reading(LARGE) as connection:
         query = sa.select(table.content).where(table.gate == journal.gate, table.seq == seq)
         return bytes(connection.execute(query).scalar_one())
 
