@@ -37,8 +37,11 @@ def load_keys(journal_key: str | None) -> Any:
     return None if journal_key is None else load_journal_keys(journal_key)
 
 
-def open_store(store: str, check: bool = True) -> Any:
-    """Return the database of a store, closed when the command ends; InputError if it is missing or of another release."""
+def open_store(store: str, check: bool = True, older: bool = False) -> Any:
+    """Return the database of a store, closed when the command ends; InputError if it is missing or of another release.
+
+    older: a store that this release can upgrade will do.
+    """
     options.require_extra("service", "the live gate")
     from aegis.service import Database
 
@@ -47,7 +50,7 @@ def open_store(store: str, check: bool = True) -> Any:
     if check:
         if database.file is not None and not database.file.exists():
             raise InputError(f"there is no store {store}; 'aegis serve' and 'aegis store upgrade' make one")
-        database.check()
+        database.check(older)
     return database
 
 
@@ -283,8 +286,11 @@ def choose_gate(database: Any, name: str | None) -> str:
 @options.path_option("--out", "FILE", "Such as gate-backup.jsonl.gz.", required=True)
 @options.as_json
 def backup_store(store: str, out: Path, as_json: bool) -> None:
-    """Write everything in a store into one file; the gate may go on meanwhile. The head of each gate is printed, to be kept."""
-    database = open_store(store)
+    """Write everything in a store into one file; the gate may go on meanwhile. The head of each gate is printed, to be kept.
+
+    A store of an older release is backed up as it is, before 'aegis store upgrade'.
+    """
+    database = open_store(store, older=True)
     from aegis.service import write_backup
 
     backup = write_backup(database, out)

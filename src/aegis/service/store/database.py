@@ -259,12 +259,20 @@ class Database:
             except CommandError as error:  # a version that this release does not know
                 raise SettingError(f"the store {self.shown} cannot be upgraded by this release: {error}") from error
 
-    def check(self) -> None:
-        """Raise SettingError unless the schema is that of this release."""
-        version, expected = self.version(), self.newest()
-        if version != expected:
-            what = "holds no gate yet" if version is None else f"has the schema {version}, this release needs {expected}"
-            raise SettingError(f"the store {self.shown} {what}: run 'aegis store upgrade --store ...' (after a backup)")
+    def check(self, older: bool = False) -> None:
+        """Raise SettingError unless the schema is that of this release. older: or one that this release can upgrade."""
+        version, versions = self.version(), self.versions()
+        if version == versions[-1] or (older and version in versions):
+            return
+        what = f"has the schema {version}, this release needs {versions[-1]}"
+        upgrade = "'aegis store upgrade --store ...'"
+        if version is None:
+            what, remedy = "holds no gate yet", f"make one with 'aegis serve', or run {upgrade}"
+        elif version in versions:
+            remedy = f"stop its gates, back it up with 'aegis store backup --store ... --out FILE', then run {upgrade}"
+        else:
+            remedy = "another release wrote it; use that one"
+        raise SettingError(f"the store {self.shown} {what}: {remedy}")
 
     def close(self) -> None:
         """Let go of all connections."""
