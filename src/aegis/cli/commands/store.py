@@ -156,6 +156,7 @@ def verify_store(
     for item in checks:
         compared, other = check_snapshots(database, item.gate, None if item.gate in unsigned else keys, archive)
         held = [f"each of {compared} snapshots holds what the records before it add up to"] if compared else []
+        held += ["stored snapshots have the content that the journal notes"] if compared or other else []
         more = [f"{other} snapshots of another release or format, or before the records that were read"] if other else []
         plain.append(
             {
