@@ -213,7 +213,10 @@ def export_store(store: str, name: str | None, out: Path, journal_key: str | Non
     again = ["aegis", "certify", f"{out}/log.parquet", "--problem", f"{out}/problem.yaml", "--policy"]
     folders = [(item["level"], f"{out}/{item['folder']}") for item in export["certificates"]]
     certificates = [f"  level '{level}': {shlex.join([*again, folder])}" for level, folder in folders]  # as a shell reads it
-    print_result(as_json, export, f"{export['episodes']} episodes in {out}", *certificates)
+    left = f"not in it: episodes that were opened in records 1 to {export.get('discarded')}, of which some were discarded"
+    print_result(
+        as_json, export, f"{export['episodes']} episodes in {out}", *certificates, *([left] if "discarded" in export else [])
+    )
 
 
 @command.command("archive")
