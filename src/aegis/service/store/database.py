@@ -25,7 +25,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from aegis.errors import SettingError
-from aegis.files import create_private_file, make_private_folder
+from aegis.files import create_private_file, describe_denied_access, make_private_folder
 from aegis.service.http_errors import NotWriter, StoreUnavailable
 
 metadata = MetaData()
@@ -224,7 +224,9 @@ class Database:
             raise
         except SQLAlchemyError as error:
             words = str(getattr(error, "orig", None) or error).strip().splitlines()
-            raise StoreUnavailable(f"the store {self.shown} does not answer: {words[0] if words else error}") from error
+            why = words[0] if words else str(error)
+            denied = None if self.file is None else describe_denied_access(self.file)
+            raise StoreUnavailable(f"the store {self.shown} does not answer: {why}{f' ({denied})' if denied else ''}") from error
 
     # ---- schema ------------------------------------------------------------------------------------------------------------
 
