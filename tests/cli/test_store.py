@@ -87,6 +87,11 @@ def test_a_journal_that_was_cut_is_found_by_a_head(tmp_path: Path, capsys: pytes
     assert code != 0 and "3 records are missing at the end" in err and "Traceback" not in err
     code, _, err = run("store", "verify", *store, "--head", "plant 8", capsys=capsys)
     assert code == 2 and "GATE SEQ HASH" in err
+    code, _, err = run("store", "verify", *store, "--head", tmp_path / "no heads.txt", capsys=capsys)
+    assert code == 2 and "no heads.txt: there is no such file" in err
+    (tmp_path / "wrong.txt").write_text("\nplant 8\n")
+    code, _, err = run("store", "verify", *store, "--head", tmp_path / "wrong.txt", capsys=capsys)
+    assert code == 2 and "line 2 is no head" in err
 
 
 def test_a_stored_snapshot_that_was_altered_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -344,7 +344,7 @@ def test_a_file_that_does_not_come_back_as_it_was_leaves_the_store_as_it_was(
 def test_a_gate_that_is_served_is_not_archived(plant: Database, tmp_path: Path) -> None:
     live = started_plant(plant)
     count = len(seqs(plant))
-    with pytest.raises(NotWriter, match="another process is the writer"):
+    with pytest.raises(NotWriter, match=r"is served: .*stop it, and its standby, first$"):
         archived(plant, tmp_path)
     live.stop()
     assert len(seqs(plant)) == count
@@ -612,6 +612,7 @@ def test_the_command(plant: Database, tmp_path: Path, capsys: pytest.CaptureFixt
     ):
         code, shown = typed(*words)
         assert code == 2 and "aegis: " in shown, words
+        assert ("were both given" in shown) is (len(words) > 7 or "--discard" in words), shown
     assert "nothing to archive" in typed(*chosen, "--before", "2020-01-31", "--out", folder)[1]
     tomorrow = (datetime.now(UTC) + timedelta(days=400000)).isoformat()
     code, shown = typed(*chosen, "--before", tomorrow, "--out", folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -184,11 +185,12 @@ def read_heads(words: tuple[str, ...]) -> list[Any]:
 
     heads = []
     for word in words:
+        is_file = os.path.exists(word)  # False, and no error, also for a word that no path can be
         try:
-            text = Path(word).read_text(encoding="utf-8") if Path(word).is_file() else word
-            heads += parse_heads(text)
+            heads += parse_heads(Path(word).read_text(encoding="utf-8") if is_file else word)
         except (OSError, ValueError, InputError) as error:
-            raise InputError(f"--head {word}: {error}") from error
+            why = error if is_file else "there is no such file, and it is no head: expected a file, or 'GATE SEQ HASH'"
+            raise InputError(f"--head {word}: {why}") from error
     return heads
 
 
@@ -245,8 +247,12 @@ def archive_store(
       aegis store archive --store gate.sqlite --keep-days 90 --out archive
       aegis store archive --store gate.sqlite --before 2026-01-31 --discard
     """
-    if (out is None) != discard:
+    if out is None and not discard:
         raise SettingError("say where the records go: --out FOLDER for an archive, or --discard to remove them for good")
+    if out is not None and discard:
+        raise SettingError(
+            "--out and --discard were both given: --out keeps the records in an archive, --discard removes them for good"
+        )
     limit = _limit(before, keep_days)
     database = open_store(store)
     from aegis.service import archive_gate
@@ -261,7 +267,9 @@ def archive_store(
 
 def _limit(before: str | None, keep_days: int | None) -> datetime:
     """Return the time before which records are archived."""
-    if (before is None) == (keep_days is None):
+    if before is not None and keep_days is not None:
+        raise SettingError("--before and --keep-days were both given: each names the time before which records go; give one")
+    if before is None and keep_days is None:
         raise SettingError("say which records go: --before DATE or --keep-days N")
     if before is None:
         return datetime.now(UTC) - timedelta(days=keep_days or 0)
