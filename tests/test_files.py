@@ -278,6 +278,8 @@ def test_a_file_of_another_account_is_named_with_what_to_do(tmp_path: Path, monk
     owner = files._account(path.stat().st_uid)
     expected = rf"{path}-wal belongs to the account {owner} \(mode 0600\), .* runs as 4000000, .*sudo -u {owner}"
     assert re.match(expected, str(describe_denied_access(path)))
+    monkeypatch.setattr(files.os, "access", lambda *_: False)
+    assert str(describe_denied_access(path)).startswith(f"{path} belongs to")
     monkeypatch.setattr(files.os, "access", lambda place, _: place != tmp_path)
     assert str(describe_denied_access(path)).startswith(f"{tmp_path} belongs to the account {owner} (mode 07")
 

@@ -147,7 +147,7 @@ def describe_denied_access(path: Path) -> str | None:
     if pwd is None:
         return None
     account = _account(os.geteuid())
-    for place in (path.parent, *sqlite_files(path)):
+    for place in (*sqlite_files(path), path.parent):  # the folder too: SQLite makes files in it
         try:
             about = place.stat()
         except FileNotFoundError:
