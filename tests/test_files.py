@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from aegis.files import (
     LOCK,
     atomic_write,
     create_private_file,
+    describe_denied_access,
     describe_open_files,
     folder_lock,
     is_partial_file,
@@ -261,3 +263,34 @@ def test_without_locks_nothing_is_held(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(files, "fcntl", None)
     with folder_lock(tmp_path), folder_lock(tmp_path):
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have modes there")
+def test_a_file_of_another_account_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "gate.sqlite"
+    assert describe_denied_access(path) is None
+    path.touch(0o600)
+    Path(f"{path}-wal").touch(0o600)
+    assert describe_denied_access(path) is None
+    monkeypatch.setattr(files.os, "access", lambda place, _: str(place) != f"{path}-wal")
+    assert describe_denied_access(path) == f"{path}-wal (mode 0600) cannot be read and written: chmod 600 {path}-wal"
+    monkeypatch.setattr(files.os, "geteuid", lambda: 4_000_000)
+    owner = files._account(path.stat().st_uid)
+    expected = rf"{path}-wal belongs to the account {owner} \(mode 0600\), .* runs as 4000000, .*sudo -u {owner}"
+    assert re.match(expected, str(describe_denied_access(path)))
+    monkeypatch.setattr(files.os, "access", lambda *_: False)
+    assert str(describe_denied_access(path)).startswith(f"{path} belongs to")
+    monkeypatch.setattr(files.os, "access", lambda place, _: place != tmp_path)
+    assert str(describe_denied_access(path)).startswith(f"{tmp_path} belongs to the account {owner} (mode 07")
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", refused)
+    assert "may not look into" in str(describe_denied_access(path))
+
+
+def test_a_system_without_accounts_has_nothing_to_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "pwd", None)
+    monkeypatch.setattr(files.os, "access", lambda *_: False)
+    assert describe_denied_access(tmp_path) is None

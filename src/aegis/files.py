@@ -19,6 +19,11 @@ try:
 except ImportError:  # not on this system: folders are not locked
     fcntl = None  # type: ignore[assignment]
 
+try:
+    import pwd
+except ImportError:  # not on this system: files have no modes
+    pwd = None  # type: ignore[assignment]
+
 LOCK = ".aegis.lock"
 
 
@@ -135,6 +140,38 @@ def describe_open_files(paths: Iterable[Path]) -> str | None:
         return None
     names = ", ".join(f"{path} (mode {mode:04o})" for path, mode in wide.items())
     return f"open to others than the owner: {names}; mend it with: chmod 600 {shlex.join(map(str, wide))}"
+
+
+def describe_denied_access(path: Path) -> str | None:
+    """Return which of an SQLite file, those beside it and its folder this process may not use, and what to do; None if it may."""
+    if pwd is None:
+        return None
+    account = _account(os.geteuid())
+    for place in (*sqlite_files(path), path.parent):  # the folder too: SQLite makes files in it
+        try:
+            about = place.stat()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return f"the account {account}, as which this process runs, may not look into {place.parent}"
+        folder = stat.S_ISDIR(about.st_mode)
+        if os.access(place, os.R_OK | os.W_OK | (os.X_OK if folder else 0)):
+            continue
+        owner, mode = _account(about.st_uid), f"mode {stat.S_IMODE(about.st_mode):04o}"
+        if about.st_uid == os.geteuid():
+            return f"{place} ({mode}) cannot be read and written: chmod {'700' if folder else '600'} {shlex.quote(str(place))}"
+        return (
+            f"{place} belongs to the account {owner} ({mode}), and this process runs as {account}, which may not read and write "
+            f"it: run it as {owner} (sudo -u {owner} ...), or change the owner"
+        )
+    return None
+
+
+def _account(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def sqlite_files(path: Path) -> tuple[Path, ...]:

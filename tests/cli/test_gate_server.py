@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 
 import pytest
 
-from aegis.cli.gate_server import JsonLineFormatter, ServerOptions, is_loopback
+from aegis.cli.gate_server import JsonLineFormatter, ServerOptions, check_address, is_loopback
 from aegis.errors import SettingError
 
 
@@ -31,6 +32,19 @@ def test_a_line_of_json_has_the_fields_of_its_record() -> None:
     record.fields = {"gate": "press"}
     line = json.loads(JsonLineFormatter().format(record))
     assert (line["level"], line["from"], line["what"], line["gate"]) == ("info", "aegis.x", "done 3", "press")
+
+
+def test_an_address_is_free_or_refused() -> None:
+    check_address("127.0.0.1", 0)
+    check_address("localhost", 0)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(SettingError, match=rf"--listen 127.0.0.1:{port}: cannot listen there: .*choose another address"):
+            check_address("127.0.0.1", port)
+    check_address("127.0.0.1", port)  # nothing is left of a probe
+    check_address("127.0.0.1", port)
+    with pytest.raises(SettingError, match="cannot listen there"):
+        check_address("192.0.2.1", 8741)
 
 
 def test_proxies_are_named_by_address() -> None:

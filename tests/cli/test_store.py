@@ -12,6 +12,7 @@ from aegis.errors import SettingError
 from aegis.handover import GateSettings
 from aegis.problem import parse_problem
 from aegis.service import Database, JournalKeys, LiveGate, load_journal_keys
+from aegis.service.snapshot_writer import SnapshotWriter
 
 PROBLEM = """
 episode: batch
@@ -86,6 +87,28 @@ def test_a_journal_that_was_cut_is_found_by_a_head(tmp_path: Path, capsys: pytes
     assert code != 0 and "3 records are missing at the end" in err and "Traceback" not in err
     code, _, err = run("store", "verify", *store, "--head", "plant 8", capsys=capsys)
     assert code == 2 and "GATE SEQ HASH" in err
+    code, _, err = run("store", "verify", *store, "--head", tmp_path / "no heads.txt", capsys=capsys)
+    assert code == 2 and "no heads.txt: there is no such file" in err
+    (tmp_path / "wrong.txt").write_text("\nplant 8\n")
+    code, _, err = run("store", "verify", *store, "--head", tmp_path / "wrong.txt", capsys=capsys)
+    assert code == 2 and "line 2 is no head" in err
+
+
+def test_a_stored_snapshot_that_was_altered_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "gate.sqlite"
+    opened(path)
+    database = Database.at(path)
+    live = LiveGate(database, "plant", parse_problem(PROBLEM), GateSettings(), 1)
+    live.start()
+    SnapshotWriter(live).write()
+    live.stop()
+    code, out, _ = run("store", "verify", "--store", path, capsys=capsys)
+    assert code == 0 and "checked: stored snapshots have the content that the journal notes" in out
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE snapshots SET content = 'xxx'")
+    database.close()
+    code, out, err = run("store", "verify", "--store", path, capsys=capsys)
+    assert code != 0 and not out and "is not the one that was made" in err and "Traceback" not in err
 
 
 def test_a_key_is_made_used_and_replaced(

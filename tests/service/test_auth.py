@@ -11,6 +11,7 @@ import pytest
 from fastapi import Request
 from service_cases import bearer, dose, key, make_live, make_service, post, recipe, result, said, served
 
+from aegis.errors import SettingError
 from aegis.service import auth as access_module
 from aegis.service.app import Service
 from aegis.service.auth import (
@@ -116,6 +117,23 @@ def test_secrets_are_kept_as_hashes(database: Database) -> None:
         files = [item.read_bytes() for item in database.file.parent.iterdir() if item.name.startswith(database.file.name)]
         assert not any(secret.removeprefix("aegis_").encode() in content for content in files)
     assert [token.name for token in list_tokens(database)] == ["me"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", " ", " ann", "ann ", "ann\nbob", "ann\u202e", "\x1b[2Jann", "/2", "reactor-7/", "reactor-7 /2", "a" * 65, "\ud800"],
+)
+def test_a_name_that_cannot_be_shown_as_it_is_makes_no_token(file_database: Database, name: str) -> None:
+    with pytest.raises(SettingError, match=r"cannot be the name of a token: .*up to 64 characters.*no line break"):
+        make_token(file_database, name, "viewer")
+    assert list_tokens(file_database) == []
+
+
+def test_tokens_of_people_and_machines_of_any_language(file_database: Database) -> None:
+    names = ["ann@plant.example", "Anlage 3 (Früh)", "reactor-7/2", "می\u200cخواهم", "a" * 64]
+    for name in names:
+        make_token(file_database, name, "viewer")
+    assert sorted(token.name for token in list_tokens(file_database)) == sorted(names)
 
 
 # ---- browsers ----------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from postgres_server import Server
 from service_cases import GATE, count_records, dose, make_live, make_service, post, recipe, records, result, served
 
 from aegis.service.client.gate_client import Client
+from aegis.service.http_errors import StoreUnavailable
 from aegis.service.store.database import Database
 
 
@@ -147,3 +148,13 @@ def test_slow_clients_hold_nobody_up(file_database: Database) -> None:
         finally:
             for line in lines:
                 line.close()
+
+
+def test_a_file_of_another_account_is_said(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = Database.at(file_database.file.parent if file_database.file is not None else "")  # a folder cannot be opened
+    with pytest.raises(StoreUnavailable, match=r"unable to open database file$"):
+        database.version()
+    monkeypatch.setattr("aegis.service.store.database.describe_denied_access", lambda path: f"{path} belongs to ann")
+    with pytest.raises(StoreUnavailable, match=r"unable to open database file \(.* belongs to ann\)$"):
+        database.version()
+    database.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -15,6 +17,7 @@ from service_cases import dose, key, make_live, make_service, post, recipe, reco
 
 from aegis.handover import ACTIONS
 from aegis.service.app import Service
+from aegis.service.client.names import SIGNS
 from aegis.service.http_errors import describe_validation_errors
 from aegis.service.schemas import Ask, Say
 from aegis.service.store.database import Database
@@ -65,12 +68,31 @@ WRONG = {
     '{"level":"dose","context":[1]}': {"body.context": "Input should be a valid dictionary"},
     '{"level":"dose","legacy":{"distribution":[true]}}': {"body.legacy.distribution.0": "Input should be a valid number"},
     '{"level":"dose","available":["secret"]}': {"body.available.0": "Input should be a valid boolean"},
-    '{"level":"se/cret","id":""}': {"body.level": "String should match pattern", "body.id": "at least 1 character"},
+    '{"level":"se/cret","id":""}': {"body.level": "a name has letters of any language", "body.id": "at least 1 character"},
     '{"contexts":{}}': {"body.level": "Field required", "body.contexts": "Extra inputs are not permitted"},
     '{"level":"dose","context":{"temperature":01}}': {"body": "JSON decode error"},
     "[1]": {"body": "Input should be a valid dictionary"},
     "": {"body": "Field required"},
 }
+
+
+@pytest.mark.parametrize("name", ["a\\b", "a\nb", ".a", " a"])
+def test_a_name_that_does_not_fit_is_answered_in_words(client: httpx.Client, name: str) -> None:
+    for where, content, field in (
+        ("/v1/episodes", json.dumps({"id": name}), "body.id"),
+        ("/v1/episodes/e/decisions", json.dumps({"level": "dose", "id": name}), "body.id"),
+        (f"/v1/episodes/{quote(name)}/close", "{}", "path.episode"),
+    ):
+        assert told(client, where, content) == {field: f"a name has {SIGNS}"}
+    refused = post(client, "/v1/episodes", {}, "a b")
+    assert refused.json()["detail"] == [{"where": "header.Idempotency-Key", "why": "expected signs of ASCII, without blanks"}]
+
+
+def test_a_path_that_does_not_exist_says_what_there_is(client: httpx.Client) -> None:
+    slash = post(client, "/v1/episodes/a%2Fb/close", {})
+    assert (slash.status_code, slash.json()["code"]) == (404, "not-found")
+    assert "/v1/episodes/ID/" in slash.json()["detail"] and "no slash" in slash.json()["detail"]
+    assert "/v1/openapi.json" in client.get("/v1/episode").json()["detail"]
 
 
 def test_other_things_that_do_not_fit(service: Service, client: httpx.Client) -> None:

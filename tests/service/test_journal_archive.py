@@ -382,7 +382,7 @@ def test_a_file_that_does_not_come_back_as_it_was_leaves_the_store_as_it_was(
 def test_a_gate_that_is_served_is_not_archived(plant: Database, tmp_path: Path) -> None:
     live = started_plant(plant)
     count = len(seqs(plant))
-    with pytest.raises(NotWriter, match="another process is the writer"):
+    with pytest.raises(NotWriter, match=r"is served: .*stop it, and its standby, first$"):
         archived(plant, tmp_path)
     live.stop()
     assert len(seqs(plant)) == count
@@ -397,7 +397,7 @@ def test_records_that_are_discarded_leave_an_anchor(plant: Database, tmp_path: P
     assert knows(plant) == before
     check = check_gate(plant, GATE, archive=tmp_path)
     assert f"records 1 to {report.last}, which were discarded" in check.unchecked
-    with pytest.raises(InputError, match="no whole episode yet"):
+    with pytest.raises(InputError, match=rf"no whole episode that was opened after record {report.last}"):
         export_gate(plant, GATE, tmp_path / "none")
     go_on(plant, 1000, 6)
     export = export_gate(plant, GATE, tmp_path / "out")
@@ -416,6 +416,44 @@ def test_records_that_are_discarded_leave_an_anchor(plant: Database, tmp_path: P
     live.stop()
     check_gate(plant, GATE)
     check_snapshots(plant, GATE)
+
+
+def test_an_archive_is_checked_although_records_after_it_were_discarded(plant: Database, tmp_path: Path) -> None:
+    heads = [chain for chain, record in Journal(plant, GATE).walk() if record.seq in (100, 349)]
+    middle = list(Journal(plant, GATE).read())[200]
+    folder = tmp_path / "archive"
+    first = archived(plant, folder, datetime.fromisoformat(middle.at))
+    second = archived(plant, folder)
+    go_on(plant, 1000, 2)
+    third = archived(plant, None)
+    last = third.last
+    assert first.last < second.last < third.last
+    check = check_gate(plant, GATE, heads=heads, archive=folder)
+    assert f"records 1 to {second.last} are there, in sequence, in the archive, and end with the hash that the journal notes" in (
+        check.checked
+    )
+    assert f"records {second.last + 1} to {last}, which were discarded" in check.unchecked
+    assert f"whether the events in records 1 to {second.last} follow from each other" in check.unchecked
+    assert (check.kept, check.unknown) == ((100,), (349,))
+    alone = check_gate(plant, GATE, heads=heads)
+    assert f"records 1 to {second.last}, which are in an archive: name it with --archive" in alone.unchecked
+    assert f"records {second.last + 1} to {last}, which were discarded" in alone.unchecked
+    assert (alone.kept, alone.unknown) == ((), (100, 349))
+    with pytest.raises(StoreDamaged, match="kept elsewhere"):
+        check_gate(plant, GATE, heads=[type(heads[0])(GATE, 100, "ab" * 32)], archive=folder)
+    for where in (None, folder):
+        with pytest.raises(
+            InputError, match=rf"opened after record {last}, .* discarded.*log\.parquet in the folder of each run"
+        ):
+            export_gate(plant, GATE, tmp_path / "out", archive=where)
+    assert log_of(Path(str(first.folder)))["episode"]
+    path = Path(str(first.folder)) / RECORDS
+    table = pq.read_table(path)
+    bodies = table["body"].to_pylist()
+    bodies[5] = bodies[5].replace(":", ": ", 1)
+    pq.write_table(table.set_column(table.column_names.index("body"), "body", pa.array(bodies)), path)
+    with pytest.raises(StoreDamaged, match="record 6 was altered"):
+        check_gate(plant, GATE, archive=folder)
 
 
 @pytest.mark.ci
@@ -612,6 +650,7 @@ def test_the_command(plant: Database, tmp_path: Path, capsys: pytest.CaptureFixt
     ):
         code, shown = typed(*words)
         assert code == 2 and "aegis: " in shown, words
+        assert ("were both given" in shown) is (len(words) > 7 or "--discard" in words), shown
     assert "nothing to archive" in typed(*chosen, "--before", "2020-01-31", "--out", folder)[1]
     tomorrow = (datetime.now(UTC) + timedelta(days=400000)).isoformat()
     code, shown = typed(*chosen, "--before", tomorrow, "--out", folder)

@@ -129,8 +129,27 @@ def check_exports(database: Database, folder: Path) -> None:
 
 
 def test_an_old_store_is_refused_until_it_is_upgraded(old: Database) -> None:
-    with pytest.raises(AegisError, match=r"has the schema 0001.*aegis store upgrade"):
+    with pytest.raises(AegisError, match=r"has the schema 0001.*aegis store backup.*aegis store upgrade"):
         old.check()
+
+
+def test_an_old_store_is_backed_up_before_its_upgrade(
+    old: Database, other_store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, store = tmp_path / "before.jsonl.gz", old.url.render_as_string(hide_password=False)
+    with pytest.raises(SystemExit) as stop:
+        main(["store", "backup", "--store", store if old.file is None else str(old.file), "--out", str(path)])
+    assert not stop.value.code, capsys.readouterr()
+    assert capsys.readouterr().out.startswith("727 rows in")
+    assert old.version() == "0001"
+    rows = [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+    assert rows == [json.loads(line) for line in gzip.decompress(BACKUP.read_bytes()).decode().splitlines()]
+    other = Database.at(other_store)
+    try:
+        assert restore_backup(other, path).rows == 727
+        check_known(other, "plant")
+    finally:
+        other.close()
 
 
 def test_an_old_store_is_upgraded_with_everything_in_it(old: Database, tmp_path: Path) -> None:

@@ -238,6 +238,12 @@ def test_what_does_not_follow_from_the_journal_is_found(file_database: Database,
             row = connection.execute(blocks_table.select()).mappings().one()
         assert check_snapshots(file_database, GATE) == (1, 0)
         with file_database.transaction() as connection:
+            (content,) = connection.execute(sa.select(snapshots_table.c.content)).one()
+            connection.execute(snapshots_table.update().values(content=b"xxx"))
+        with pytest.raises(StoreDamaged, match="stored snapshot at record"):
+            check_snapshots(file_database, GATE)
+        with file_database.transaction() as connection:
+            connection.execute(snapshots_table.update().values(content=content))
             connection.execute(blocks_table.update().values(content=b"nothing"))
         with pytest.raises(StoreDamaged, match="block of counted episodes"):
             check_snapshots(file_database, GATE)

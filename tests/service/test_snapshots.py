@@ -12,6 +12,7 @@ from aegis.service.http_errors import StoreDamaged
 from aegis.service.live_state import LiveState
 from aegis.service.schemas import Ask, Report
 from aegis.service.snapshot_writer import SnapshotWriter
+from aegis.service.store import snapshots
 from aegis.service.store.blocks import BlockMark
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal
@@ -19,6 +20,7 @@ from aegis.service.store.snapshots import (
     SnapshotText,
     _episode,
     _lines,
+    check_stored_snapshots,
     encode_episode,
     list_snapshots,
     newest_mark,
@@ -63,6 +65,34 @@ def test_nothing_is_restored_from_an_empty_store(file_database: Database) -> Non
         SnapshotWriter(live).write()
         assert restore_newest(journal, state)
         assert [journal.last] == list_snapshots(file_database, GATE)
+
+
+@pytest.mark.parametrize("content", ["x'00'", "'xxx'", "substr(content, 1, length(content) - 3)"])
+def test_a_stored_snapshot_that_was_altered_is_found(file_database: Database, content: str) -> None:
+    with started(file_database) as live:
+        play(live, "a")
+        seqs = [SnapshotWriter(live).write() for _ in range(2)]
+    check_stored_snapshots(live.journal)
+    with file_database.transaction() as connection:
+        connection.exec_driver_sql(f"UPDATE snapshots SET content = {content} WHERE seq = {seqs[0]}")
+    with pytest.raises(
+        StoreDamaged, match=rf"stored snapshot at record {seqs[0]} is not the one that was made.*starts without it"
+    ):
+        check_stored_snapshots(live.journal)
+    assert restore_newest(Journal(file_database, GATE), LiveState(live.problem))
+
+
+def test_a_snapshot_that_the_writer_removes_meanwhile_is_not_missed(
+    file_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with started(file_database) as live:
+        play(live, "a")
+        seq = SnapshotWriter(live).write()
+    with file_database.transaction() as connection:
+        connection.exec_driver_sql("DELETE FROM snapshots")
+    monkeypatch.setattr(snapshots, "list_snapshots", lambda *_: [seq])
+    check_stored_snapshots(live.journal)
+    assert not restore_newest(Journal(file_database, GATE), LiveState(live.problem))
 
 
 def test_the_journal_holds_the_digest() -> None:

@@ -6,7 +6,9 @@ import contextlib
 import ipaddress
 import json
 import logging
+import os
 import secrets
+import socket
 import ssl
 import sys
 import threading
@@ -182,6 +184,24 @@ def run_beside_server(server: Any, work: Callable[[], int]) -> int:
     finally:
         server.should_exit = True
         thread.join(30)
+
+
+def check_address(host: str, port: int) -> None:
+    """Raise SettingError unless a server can listen there now."""
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            with socket.socket(family, kind, protocol) as probe:
+                if os.name == "posix":  # as the server does; elsewhere it would share the port
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
+    except OSError as error:
+        raise SettingError(
+            f"--listen {host}:{port}: cannot listen there: {error.strerror or error}; end what uses it, or choose another address"
+        ) from error
 
 
 def is_loopback(host: str) -> bool:

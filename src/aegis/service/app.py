@@ -18,7 +18,14 @@ from aegis.errors import AegisError
 from aegis.service.auth import AccessControl
 from aegis.service.episode_counter import EpisodeCounter
 from aegis.service.http.middleware import GuardMiddleware, RateLimit
-from aegis.service.http_errors import NotWriter, ServiceError, StoreUnavailable, describe_validation_errors, error_answer
+from aegis.service.http_errors import (
+    NotWriter,
+    ServiceError,
+    StoreUnavailable,
+    describe_unknown_path,
+    describe_validation_errors,
+    error_answer,
+)
 from aegis.service.live_gate import LiveGate
 from aegis.service.metrics import ServiceMetrics
 from aegis.service.read_models import ReadModels
@@ -176,10 +183,12 @@ async def _service_error(_: Request, error: Exception) -> Response:
     return error_answer(str(error), service_error.status, service_error.code)
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     """Answer what the framework, or a check of the caller, refuses."""
     http_error = error if isinstance(error, HTTPException) else HTTPException(500)
-    return error_answer(http_error.detail, http_error.status_code, headers=http_error.headers)
+    unknown = http_error.status_code == 404 and "route" not in request.scope
+    detail = describe_unknown_path(request.url.path) if unknown else http_error.detail
+    return error_answer(detail, http_error.status_code, headers=http_error.headers)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

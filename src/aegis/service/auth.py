@@ -19,11 +19,13 @@ from fastapi import HTTPException, Request
 from sqlalchemy.exc import IntegrityError
 
 from aegis.errors import SettingError, check_choice
+from aegis.service.client.names import SIGNS, is_name
 from aegis.service.http.admission import run_in_share
 from aegis.service.store.database import Database, tokens_table
 
 ROLES = ("controller", "viewer", "operator")
 PREFIX = "aegis_"
+LONGEST_TOKEN = 64  # characters of the name of a token
 
 
 def machine_of(name: str) -> str:
@@ -49,8 +51,11 @@ class Token:
 def make_token(database: Database, name: str, role: str) -> str:
     """Return a new token; SettingError if the name is taken."""
     check_choice(role, ROLES, "role")
-    if not machine_of(name).strip() or len(name) > 64:
-        raise SettingError(f"a token has a name of up to 64 characters, that of a person or a machine, found {name!r}")
+    if len(name) > LONGEST_TOKEN or not all(map(is_name, name.split("/"))):
+        raise SettingError(
+            f"{name!r} cannot be the name of a token: that of a person or a machine, up to {LONGEST_TOKEN} characters, a slash "
+            f"between parts, each of {SIGNS}"
+        )
     secret = PREFIX + secrets.token_urlsafe(32)
     try:
         with database.transaction() as connection:

@@ -81,7 +81,11 @@ class GateWriter:
 
     def __post_init__(self) -> None:
         if not _is_gate_name(self.name):
-            raise SettingError(f"the name of a gate has up to 64 letters, digits, spaces and ._:-, found {self.name!r}")
+            raise SettingError(
+                f"{self.name!r} cannot be the name of a gate: up to {LONGEST_GATE} letters, digits and signs that letters carry, "
+                "spaces and ._:-, a letter or digit first. Without --name it is that of the problem file: give --name, or rename "
+                "the file"
+            )
         refuse_interval_actions(self.stated)
         self.problem = live_problem(self.stated)
         self.state = LiveState(self.problem, self.seed, uncovered=BlockBuffer(self.problem))

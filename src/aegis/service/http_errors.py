@@ -9,6 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from aegis.errors import AegisError
+from aegis.service.client.names import NAME, SIGNS
 from aegis.service.client.transport import ANOTHER_CONTROLLER
 
 # What went wrong, by status; programs go by these words, which stay as they are.
@@ -98,18 +99,35 @@ def error_answer(detail: Any, status: int, code: str = "", headers: Mapping[str,
 
 
 def describe_validation_errors(errors: Sequence[Mapping[str, Any]], body: Any) -> list[dict[str, str]]:
-    """Return by field why it does not have the right form, in pydantic's words: no values that were sent are among them.
+    """Return by field why it does not have the right form: no values that were sent are among the words.
 
     Where several forms are allowed pydantic reports each of them; the one that got furthest is what was meant.
     """
     reasons: dict[tuple[str, ...], list[str]] = {}
     for error in errors:
-        reasons.setdefault(_field_path(error, body), []).append(error["msg"])
+        reasons.setdefault(_field_path(error, body), []).append(_reason(error))
     return [
         {"where": ".".join(place), "why": "; or: ".join(dict.fromkeys(messages))}
         for place, messages in reasons.items()
         if not any(len(other) > len(place) and other[: len(place)] == place for other in reasons)
     ]
+
+
+def describe_unknown_path(path: str) -> str:
+    """Return what to do about a path under which there is nothing."""
+    if path.startswith("/v1/episodes/"):
+        return (
+            "there is nothing under this path; expected /v1/episodes/ID/ with decisions, overruled, replaced or close. An ID has "
+            f"{SIGNS}"
+        )
+    return "there is nothing under this path; /v1/openapi.json describes what there is"
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    """Return why a field does not have the right form: in pydantic's words, but for patterns, which few can read."""
+    if error["type"] != "string_pattern_mismatch":
+        return str(error["msg"])
+    return f"a name has {SIGNS}" if error["ctx"]["pattern"] == NAME else "expected signs of ASCII, without blanks"
 
 
 def _field_path(error: Mapping[str, Any], body: Any) -> tuple[str, ...]:

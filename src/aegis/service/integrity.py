@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -110,12 +110,22 @@ class StoreCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordRun:
+    """Records that are no longer in the store. discarded: they are in no archive. read: they were checked in an archive."""
+
+    first: int
+    last: int
+    discarded: bool
+    read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class GateCheck:
     """What a check of a gate covered. keys: ids of those that sign its records, from `signed_from` on. kept: heads it has.
 
-    after: the record after which it began; those before are in an archive, or were discarded. follows: the record of the snapshot
-    from which on events were derived, 0 if all were. archived: the last record that was read from an archive. unknown: heads that
-    could not be compared.
+    after: the record after which it began. before: what there was up to it. follows: the record of the snapshot from which on
+    events were derived, 0 if all were. archived: the last record that was read from an archive. unknown: heads that could not be
+    compared.
     """
 
     head: ChainHead
@@ -126,7 +136,7 @@ class GateCheck:
     key_known: bool
     kept: tuple[int, ...]
     after: int = 0
-    discarded: bool = False
+    before: tuple[RecordRun, ...] = ()
     follows: int = 0
     archived: int = 0
     unknown: tuple[int, ...] = ()
@@ -147,6 +157,12 @@ class GateCheck:
         last, plain, first = self.records, (self.signed_from or self.records + 1) - 1, self.after + 1
         where = f", up to {self.archived} in the archive" if self.archived else ""
         statements = [f"records {first} to {last} are there, in sequence{where}"]
+        for run in self.before:
+            if run.read:
+                statements.append(
+                    f"records {run.first} to {run.last} are there, in sequence, in the archive, and end with the hash that the "
+                    "journal notes"
+                )
         if self.after:
             statements.append(
                 f"the hash of record {self.after}, the keys up to it and what is kept of it are as the journal notes"
@@ -167,9 +183,10 @@ class GateCheck:
     def unchecked(self) -> tuple[str, ...]:
         """Return what was not verified, in sentences."""
         statements, newest = [], max(self.kept, default=0)
-        if self.after:
-            where = "which were discarded" if self.discarded else "which are in an archive: name it with --archive"
-            statements.append(f"records 1 to {self.after}, {where}")
+        for run in self.before:
+            where = "which were discarded" if run.discarded else "which are in an archive: name it with --archive"
+            records = f"records {run.first} to {run.last}"
+            statements.append(f"whether the events in {records} follow from each other" if run.read else f"{records}, {where}")
         if self.unknown:
             statements.append(f"the heads at records {', '.join(map(str, self.unknown))}, which are not in the store")
         if self.signed_from is None and newest < self.records:
@@ -212,7 +229,8 @@ def check_gate(
     computed anew. Not found without heads: newest records that were cut off, an older state that was put in place.
 
     Records that are in an archive are read from there. Without `archive`, or where they were discarded, the check begins after
-    them, with the hash that the journal notes; events are derived from the oldest snapshot on.
+    them, with the hash that the journal notes; events are derived from the oldest snapshot on. Archived records that come before
+    discarded ones are checked apart.
 
     Parameters
     ----------
@@ -229,9 +247,14 @@ def check_gate(
     begin, state = journal.beginning, _state_after(journal, checking)
     follows = 0 if state is None else state.snapshot
     chain, signed_from, signers = ChainHead(gate, begin, journal.hash_at(begin)), None, dict[str, None]()
-    known = [head for head in heads if head.seq >= max(begin, 1)]
+    before = _runs_before(journal)
+    apart = [run for run in before if run.read]
+    known = [head for head in heads if head.seq >= max(begin, 1) or any(run.first <= head.seq <= run.last for run in apart)]
     for head in known:
         _check_head(head, chain)
+    for place, _ in journal.walk_archived():
+        for head in known:
+            _check_head(head, place)
     with database.reading(ENDLESS) as connection:
         check_kept(connection, gate, journal.marks)
     for chain, record in journal.walk(begin):
@@ -269,11 +292,24 @@ def check_gate(
         key_known=keys is not None,
         kept=tuple(sorted({head.seq for head in known})),
         after=begin,
-        discarded=any(mark.discarded for mark in journal.marks if mark.last == begin),
+        before=before,
         follows=follows,
         archived=journal.archived_to if journal.archived_to > begin else 0,
         unknown=tuple(sorted({head.seq for head in heads if head not in known})),
     )
+
+
+def _runs_before(journal: Journal) -> tuple[RecordRun, ...]:
+    """Return what there was up to the beginning of a journal, in as few runs as say it."""
+    runs = list[RecordRun]()
+    for mark in journal.marks:
+        if mark.last > journal.beginning:
+            break
+        run = RecordRun(mark.first, mark.last, mark.discarded, read=not mark.discarded and journal.archive is not None)
+        if runs and runs[-1].discarded == run.discarded:
+            run = replace(run, first=runs.pop().first)
+        runs.append(run)
+    return tuple(runs)
 
 
 def _check_head(head: ChainHead, chain: ChainHead) -> None:

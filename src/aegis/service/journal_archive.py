@@ -22,7 +22,7 @@ from aegis.errors import InputError, OutputError
 from aegis.files import create_private_file, folder_lock, is_partial_file, make_private_folder
 from aegis.handover import OTHERS_FILE
 from aegis.logs import to_table
-from aegis.service.http_errors import StoreDamaged
+from aegis.service.http_errors import NotWriter, StoreDamaged
 from aegis.service.journal_export import LOG, PROBLEM, EpisodeReplay, JournalFacts, write_episodes
 from aegis.service.live_gate import LiveGate, internal_key
 from aegis.service.live_state import LiveState
@@ -95,7 +95,12 @@ def archive_gate(
         raise InputError(f"there is no gate '{gate}' in {database.shown}")
     live = unstarted_gate(journal)
     GateStatus(live)  # what the page shows is part of a snapshot
-    live.start()
+    try:
+        live.start()
+    except NotWriter as error:
+        raise NotWriter(
+            f"gate '{gate}' in {database.shown} is served: another process is the writer; stop it, and its standby, first"
+        ) from error
     try:
         return _archive(live, before, None if folder is None else Path(folder))
     finally:

@@ -162,7 +162,8 @@ def export_gate(
 ) -> dict[str, Any]:
     """Write the folder and return what is in it; InputError if there is no such gate, or nothing was counted yet.
 
-    Where records were discarded, only episodes that were opened after them are exported, and no challenges.
+    Where records were discarded, only episodes that were opened after them are exported, and no challenges: not those that were
+    archived before them either, since what the discarded records said of them is not known.
 
     Parameters
     ----------
@@ -190,6 +191,12 @@ def export_gate(
         if record.caller is not None:
             callers[record.caller] += 1
     facts.end()
+    if not facts.trees and begin:
+        raise InputError(
+            f"gate '{gate}' has counted no whole episode that was opened after record {begin}, up to which records were "
+            "discarded: there is nothing to export. What was archived before has its log in the archive: log.parquet in the "
+            "folder of each run"
+        )
     if not facts.trees:
         raise InputError(f"gate '{gate}' has counted no whole episode yet: there is nothing to export")
     with folder_lock(place):

@@ -37,6 +37,7 @@ from aegis.service.store.journal_keys import JournalKeys
 from aegis.service.store.snapshots import (
     FORMAT,
     SnapshotText,
+    check_stored_snapshots,
     drop_old_snapshots,
     encode_episode,
     encode_line,
@@ -185,6 +186,7 @@ def check_snapshots(
     records. Raises StoreDamaged if one does not hold what the journal adds up to.
     """
     journal = Journal(database, gate, keys=keys, archive=None if archive is None else Path(archive))
+    check_stored_snapshots(journal)
     made = {int(record.body["at"]): record.body for record in journal.every(SNAPSHOT)}
     live = unstarted_gate(journal)
     followed, state = GateStatus(live), live.state

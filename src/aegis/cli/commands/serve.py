@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -106,7 +109,7 @@ def command(
         )
     if simulate is None and (episodes is not None or overrides):
         raise SettingError("--episodes and --set belong to --simulate")
-    from aegis.cli.gate_server import ServerOptions, log_json_lines, make_service, run_beside_server
+    from aegis.cli.gate_server import ServerOptions, check_address, log_json_lines, make_service, run_beside_server
     from aegis.cli.simulated_controller import drive_gate, make_simulated_plant
     from aegis.problem import load_problem
 
@@ -117,9 +120,12 @@ def command(
     settings = {key: value for key in options.GATE_KEYS if (value := typed.pop(key)) is not None}
     settings |= options.parse_settings(gate_set, "--gate-set")
     gate = name or (simulate if problem is None else problem.stem) or "gate"
-    names = () if allow_host == ("*",) else (*dict.fromkeys([*allow_host, host, "127.0.0.1", "localhost", "::1"]),)
+    names = (
+        () if allow_host == ("*",) else (*dict.fromkeys([*map(parse_host, allow_host), host, "127.0.0.1", "localhost", "::1"]),)
+    )
     served = ServerOptions(host=host, port=port, names=names, trusted=trust_proxy, **typed)
     stated = plant.problem if plant is not None else load_problem(str(problem))
+    check_address(host, port)  # before the gate is opened
     service, server = make_service(stated, store, gate, settings, seed, learner, served)
     service.start()  # before its web server, so that why it cannot start is an error like any other
     url = f"http{'s' if served.tls_cert else ''}://{host if host != '0.0.0.0' else 'localhost'}:{port}"
@@ -128,6 +134,23 @@ def command(
         server.run()
         return 0
     return run_beside_server(server, lambda: drive_gate(plant, url, service, episodes, as_json))
+
+
+def parse_host(name: str) -> str:
+    """Return a name under which the gate may be asked; SettingError if it could never match one."""
+    with contextlib.suppress(ValueError):
+        return str(ipaddress.ip_address(name.strip("[]")))
+    try:
+        host = urlsplit(name if "://" in name else f"//{name}").hostname or ""
+    except ValueError:
+        host = ""
+    if not host or host != name.lower() or host == "*" or any(sign.isspace() for sign in host):
+        example = "gate.plant.example" if host in ("", "*") else "".join(host.split())
+        raise SettingError(
+            f"--allow-host {name}: expected a name alone, without http:// and without a port, such as --allow-host {example}; "
+            "'*' alone allows every name"
+        )
+    return name
 
 
 def parse_address(listen: str) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,8 +38,11 @@ def load_keys(journal_key: str | None) -> Any:
     return None if journal_key is None else load_journal_keys(journal_key)
 
 
-def open_store(store: str, check: bool = True) -> Any:
-    """Return the database of a store, closed when the command ends; InputError if it is missing or of another release."""
+def open_store(store: str, check: bool = True, older: bool = False) -> Any:
+    """Return the database of a store, closed when the command ends; InputError if it is missing or of another release.
+
+    older: a store that this release can upgrade will do.
+    """
     options.require_extra("service", "the live gate")
     from aegis.service import Database
 
@@ -47,7 +51,7 @@ def open_store(store: str, check: bool = True) -> Any:
     if check:
         if database.file is not None and not database.file.exists():
             raise InputError(f"there is no store {store}; 'aegis serve' and 'aegis store upgrade' make one")
-        database.check()
+        database.check(older)
     return database
 
 
@@ -153,6 +157,7 @@ def verify_store(
     for item in checks:
         compared, other = check_snapshots(database, item.gate, None if item.gate in unsigned else keys, archive)
         held = [f"each of {compared} snapshots holds what the records before it add up to"] if compared else []
+        held += ["stored snapshots have the content that the journal notes"] if compared or other else []
         more = [f"{other} snapshots of another release or format, or before the records that were read"] if other else []
         plain.append(
             {
@@ -180,11 +185,12 @@ def read_heads(words: tuple[str, ...]) -> list[Any]:
 
     heads = []
     for word in words:
+        is_file = os.path.exists(word)  # False, and no error, also for a word that no path can be
         try:
-            text = Path(word).read_text(encoding="utf-8") if Path(word).is_file() else word
-            heads += parse_heads(text)
+            heads += parse_heads(Path(word).read_text(encoding="utf-8") if is_file else word)
         except (OSError, ValueError, InputError) as error:
-            raise InputError(f"--head {word}: {error}") from error
+            why = error if is_file else "there is no such file, and it is no head: expected a file, or 'GATE SEQ HASH'"
+            raise InputError(f"--head {word}: {why}") from error
     return heads
 
 
@@ -209,7 +215,10 @@ def export_store(store: str, name: str | None, out: Path, journal_key: str | Non
     again = ["aegis", "certify", f"{out}/log.parquet", "--problem", f"{out}/problem.yaml", "--policy"]
     folders = [(item["level"], f"{out}/{item['folder']}") for item in export["certificates"]]
     certificates = [f"  level '{level}': {shlex.join([*again, folder])}" for level, folder in folders]  # as a shell reads it
-    print_result(as_json, export, f"{export['episodes']} episodes in {out}", *certificates)
+    left = f"not in it: episodes that were opened in records 1 to {export.get('discarded')}, of which some were discarded"
+    print_result(
+        as_json, export, f"{export['episodes']} episodes in {out}", *certificates, *([left] if "discarded" in export else [])
+    )
 
 
 @command.command("archive")
@@ -238,8 +247,12 @@ def archive_store(
       aegis store archive --store gate.sqlite --keep-days 90 --out archive
       aegis store archive --store gate.sqlite --before 2026-01-31 --discard
     """
-    if (out is None) != discard:
+    if out is None and not discard:
         raise SettingError("say where the records go: --out FOLDER for an archive, or --discard to remove them for good")
+    if out is not None and discard:
+        raise SettingError(
+            "--out and --discard were both given: --out keeps the records in an archive, --discard removes them for good"
+        )
     limit = _limit(before, keep_days)
     database = open_store(store)
     from aegis.service import archive_gate
@@ -254,7 +267,9 @@ def archive_store(
 
 def _limit(before: str | None, keep_days: int | None) -> datetime:
     """Return the time before which records are archived."""
-    if (before is None) == (keep_days is None):
+    if before is not None and keep_days is not None:
+        raise SettingError("--before and --keep-days were both given: each names the time before which records go; give one")
+    if before is None and keep_days is None:
         raise SettingError("say which records go: --before DATE or --keep-days N")
     if before is None:
         return datetime.now(UTC) - timedelta(days=keep_days or 0)
@@ -283,8 +298,11 @@ def choose_gate(database: Any, name: str | None) -> str:
 @options.path_option("--out", "FILE", "Such as gate-backup.jsonl.gz.", required=True)
 @options.as_json
 def backup_store(store: str, out: Path, as_json: bool) -> None:
-    """Write everything in a store into one file; the gate may go on meanwhile. The head of each gate is printed, to be kept."""
-    database = open_store(store)
+    """Write everything in a store into one file; the gate may go on meanwhile. The head of each gate is printed, to be kept.
+
+    A store of an older release is backed up as it is, before 'aegis store upgrade'.
+    """
+    database = open_store(store, older=True)
     from aegis.service import write_backup
 
     backup = write_backup(database, out)

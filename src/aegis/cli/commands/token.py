@@ -51,7 +51,9 @@ def list_tokens_command(store: str, as_json: bool) -> None:
     from aegis.service import list_tokens
 
     tokens = list_tokens(database)
-    lines = [f"{t.name}: {t.role}, made {t.made}{'' if t.revoked is None else f', revoked {t.revoked}'}" for t in tokens]
+    # Earlier releases took names that a terminal must not show as they are.
+    shown = {t.name: t.name if t.name.isprintable() else repr(t.name) for t in tokens}
+    lines = [f"{shown[t.name]}: {t.role}, made {t.made}{'' if t.revoked is None else f', revoked {t.revoked}'}" for t in tokens]
     open_to_all = "no tokens: the gate listens on this machine only, and lets everybody on it do everything"
     print_result(as_json, {"tokens": [asdict(token) for token in tokens]}, *(lines or [open_to_all]))
 

@@ -8,10 +8,8 @@ LONGEST_NAME, LONGEST_DECISION = 100, 120  # characters; a client names a decisi
 # No slash of either kind, which parts paths; nothing that ends a line, is not seen, or turns the direction of what follows it.
 _NO = r"/\\\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff"
 NAME = rf"^[^\s.{_NO}](?:[^{_NO}]*[^\s{_NO}])?$"  # no blank at either end; no dot in front: '..' leads elsewhere in a path
-ALLOWED = (
-    "letters of any language, digits, signs and blanks within; no slash or backslash, no line break, no dot in front, at most "
-    f"{LONGEST_NAME} characters"
-)
+SIGNS = "letters of any language, digits, signs and blanks within; no slash or backslash, no line break, no dot in front"
+ALLOWED = f"{SIGNS}, at most {LONGEST_NAME} characters"
 _NAME = re.compile(NAME)
 
 

@@ -50,14 +50,20 @@ class Backup:
 
 
 def write_backup(database: Database, path: str | Path) -> Backup:
-    """Write everything that is committed now into a file, and return what that is, unchecked. The gate may go on meanwhile."""
-    count, heads = 0, dict[str, ChainHead]()
+    """Write everything that is committed now into a file, and return what that is, unchecked. The gate may go on meanwhile.
+
+    The store may have an older schema, which has fewer tables and columns.
+    """
+    count, heads, version = 0, dict[str, ChainHead](), database.version()
     with atomic_write(path, private=True) as aside, gzip.open(aside, "wt", encoding="utf-8") as file:
-        file.write(json.dumps({"aegis store": database.version()}) + "\n")
+        file.write(json.dumps({"aegis store": version}) + "\n")
         with database.reading(ENDLESS) as connection:
             for name, table in BACKUP_TABLES.items():
-                order = list(table.primary_key.columns)
-                for row in connection.execute(table.select().order_by(*order)).yield_per(BACKUP_PAGE).mappings():
+                columns = list(table.c) if version == database.newest() else _columns_in(connection, table)
+                if not columns:
+                    continue
+                query = sa.select(*columns).order_by(*table.primary_key.columns)
+                for row in connection.execute(query).yield_per(BACKUP_PAGE).mappings():
                     if name == journal_table.name:
                         heads[row["gate"]] = ChainHead(row["gate"], row["seq"], row["hash"])
                     plain = {key: _text(value) for key, value in row.items()}
@@ -111,6 +117,15 @@ def restore_backup(
         for name, marks in archives.items():
             check_kept(connection, name, marks)
     return Backup(count, tuple(heads.values()), {name: marks[-1].last for name, marks in archives.items()})
+
+
+def _columns_in(connection: sa.engine.Connection, table: sa.Table) -> list[sa.Column[Any]]:
+    """Return the columns of a table that a store of an older schema has; none if it does not have the table."""
+    stored = sa.inspect(connection)
+    if not stored.has_table(table.name):
+        return []
+    names = {column["name"] for column in stored.get_columns(table.name)}
+    return [column for column in table.c if column.name in names]
 
 
 def _archives(path: str | Path) -> dict[str, list[ArchiveMark]]:

@@ -26,7 +26,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from aegis.errors import SettingError
-from aegis.files import create_private_file, make_private_folder
+from aegis.files import create_private_file, describe_denied_access, make_private_folder
 from aegis.service.http_errors import NotWriter, StoreUnavailable
 
 metadata = MetaData()
@@ -246,7 +246,9 @@ class Database:
             raise
         except SQLAlchemyError as error:
             words = str(getattr(error, "orig", None) or error).strip().splitlines()
-            raise StoreUnavailable(f"the store {self.shown} does not answer: {words[0] if words else error}") from error
+            why = words[0] if words else str(error)
+            denied = None if self.file is None else describe_denied_access(self.file)
+            raise StoreUnavailable(f"the store {self.shown} does not answer: {why}{f' ({denied})' if denied else ''}") from error
 
     # ---- schema ------------------------------------------------------------------------------------------------------------
 
@@ -281,12 +283,20 @@ class Database:
             except CommandError as error:  # a version that this release does not know
                 raise SettingError(f"the store {self.shown} cannot be upgraded by this release: {error}") from error
 
-    def check(self) -> None:
-        """Raise SettingError unless the schema is that of this release."""
-        version, expected = self.version(), self.newest()
-        if version != expected:
-            what = "holds no gate yet" if version is None else f"has the schema {version}, this release needs {expected}"
-            raise SettingError(f"the store {self.shown} {what}: run 'aegis store upgrade --store ...' (after a backup)")
+    def check(self, older: bool = False) -> None:
+        """Raise SettingError unless the schema is that of this release. older: or one that this release can upgrade."""
+        version, versions = self.version(), self.versions()
+        if version == versions[-1] or (older and version in versions):
+            return
+        what = f"has the schema {version}, this release needs {versions[-1]}"
+        upgrade = "'aegis store upgrade --store ...'"
+        if version is None:
+            what, remedy = "holds no gate yet", f"make one with 'aegis serve', or run {upgrade}"
+        elif version in versions:
+            remedy = f"stop its gates, back it up with 'aegis store backup --store ... --out FILE', then run {upgrade}"
+        else:
+            remedy = "another release wrote it; use that one"
+        raise SettingError(f"the store {self.shown} {what}: {remedy}")
 
     def close(self) -> None:
         """Let go of all connections."""

@@ -169,6 +169,18 @@ class Journal:
             chain = chain.check(row, self.keys)
             yield chain, _record(row)
 
+    def walk_archived(self) -> Iterator[tuple[ChainHead, JournalRecord]]:
+        """Yield the archived records that were followed by discarded ones, each with its place in the chain of its run.
+
+        They come before the `beginning`, and no chain leads from them to it.
+        """
+        for mark in () if self.archive is None else self.marks:
+            if mark.last < self.beginning and not mark.discarded:
+                chain = self._chain_at(mark.first - 1, self.hash_at(mark.first - 1))
+                for row in self._archived_rows(mark, mark.first - 1):
+                    chain = chain.check(row, self.keys)
+                    yield chain, _record(row)
+
     def rows(self, after: int = 0) -> Iterator[Mapping[str, Any]]:
         """Yield the rows of the records after a number, from the archive and from the store, unchecked."""
         for mark in self.marks:

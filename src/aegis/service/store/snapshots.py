@@ -199,6 +199,26 @@ def restore_oldest(journal: Journal, state: LiveState, follower: Follower | None
     return _restore_first(journal, list_snapshots(journal.database, journal.gate)[::-1], state, follower)
 
 
+def check_stored_snapshots(journal: Journal) -> None:
+    """Raise StoreDamaged unless each stored snapshot has the content that its record in the journal notes."""
+    for seq in list_snapshots(journal.database, journal.gate):
+        record = journal.under(snapshot_key(seq))
+        if record is None:
+            continue  # the writer ended before the snapshot became part of the journal
+        try:
+            content = _content(journal, seq)
+            if content is None:
+                continue  # the writer has removed it meanwhile
+            for _ in _lines(content, record.body["digest"]):
+                pass
+        except (StoreDamaged, zlib.error, TypeError) as error:
+            raise StoreDamaged(
+                f"gate '{journal.gate}': the stored snapshot at record {seq} is not the one that was made: {error}. The gate "
+                "starts without it, from an older one or the whole journal, if the store has it, and makes newer ones. Find out "
+                "who altered the store, or whether its disk fails; or restore a backup"
+            ) from error
+
+
 def _restore_first(journal: Journal, places: Sequence[int], state: LiveState, follower: Follower | None) -> bool:
     for seq in places:
         record = journal.under(snapshot_key(seq))
@@ -219,7 +239,10 @@ def _restore(journal: Journal, record: JournalRecord, seq: int, state: LiveState
         raise StoreDamaged("its record in the journal does not follow it")
     if record.body["at"] != seq or record.body["hash"] != journal.hash_at(seq):
         raise StoreDamaged("it is not of this journal")
-    lines = _lines(_content(journal, seq), record.body["digest"])
+    content = _content(journal, seq)
+    if content is None:
+        raise StoreDamaged("it is not in the store any more")
+    lines = _lines(content, record.body["digest"])
     first = json.loads(next(lines))
     gate, trees = gate_state_from_plain(first["gate"]), [_episode(line) for line in lines]
     if (first["seq"], first["hash"]) != (seq, record.body["hash"]):
@@ -236,11 +259,12 @@ def _restore(journal: Journal, record: JournalRecord, seq: int, state: LiveState
     journal.head = record.body["hash"]
 
 
-def _content(journal: Journal, seq: int) -> bytes:
+def _content(journal: Journal, seq: int) -> bytes | None:
     table = snapshots_table.c
     with journal.database.reading(LARGE) as connection:
         query = sa.select(table.content).where(table.gate == journal.gate, table.seq == seq)
-        return bytes(connection.execute(query).scalar_one())
+        content = connection.execute(query).scalar()
+    return None if content is None else bytes(content)
 
 
 def _lines(content: bytes, expected: str) -> Iterator[bytes]:
