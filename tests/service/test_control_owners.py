@@ -211,5 +211,5 @@ def test_the_machine_is_the_name_up_to_a_slash(owner: str | None, caller: str | 
 
 @pytest.mark.parametrize("name", ["/2", " /2", "", " "])
 def test_a_token_names_a_machine(file_database: Database, name: str) -> None:
-    with pytest.raises(SettingError, match="a token has a name"):
+    with pytest.raises(SettingError, match="cannot be the name of a token"):
         make_token(file_database, name, "controller")
