@@ -117,7 +117,7 @@ def command(
     settings = {key: value for key in options.GATE_KEYS if (value := typed.pop(key)) is not None}
     settings |= options.parse_settings(gate_set, "--gate-set")
     gate = name or (simulate if problem is None else problem.stem) or "gate"
-    names = () if allow_host == ("*",) else (*dict.fromkeys([*allow_host, host, "127.0.0.1", "localhost", "::1"]),)
+    names = (*dict.fromkeys([*allow_host, host, "127.0.0.1", "localhost", "::1"]),)
     served = ServerOptions(host=host, port=port, names=names, trusted=trust_proxy, **typed)
     stated = plant.problem if plant is not None else load_problem(str(problem))
     service, server = make_service(stated, store, gate, settings, seed, learner, served)
