@@ -218,7 +218,7 @@ class Client:
         self._spooling = ThreadPoolExecutor(1, "aegis-spool")  # one thread: writes keep their order
         self._random = random.Random(seed)
         self._counter, self._away_until = DecisionCounter(), 0.0
-        self._going, self._lost, self._process, self._trouble = True, False, os.getpid(), ""
+        self._going, self._process, self._trouble = True, os.getpid(), ""
         self._delivering = DeliveryThread(self.spool, GateConnection(url, token, PATIENCE, tls), RETRY, facts)
 
     def __enter__(self) -> Client:
