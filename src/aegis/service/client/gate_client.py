@@ -24,9 +24,10 @@ from aegis.errors import InputError
 from aegis.problem import Problem, load_problem
 from aegis.service.client.choices import ActionChoice, UnreportedChoice, read_choice, same_action
 from aegis.service.client.counters import CLOSED, NO_ANSWER, REFUSED, SPOOL, UNABLE, UNAUTHORISED, ClientCounters, DecisionCounter
+from aegis.service.client.delivery import DeliveryThread
 from aegis.service.client.fallback import ProblemFacts, draw_legacy_action
 from aegis.service.client.names import ALLOWED, LONGEST_NAME, is_name
-from aegis.service.client.spool import RESULTS, STANDS_IN, DeliveryThread, KeptChoice, Refusal, Spool
+from aegis.service.client.spool import RESULTS, STANDS_IN, KeptChoice, Refusal, Spool
 from aegis.service.client.transport import GateAway, GateConnection, GateRefusal, make_tls_context, to_json_value
 
 GRACE = 0.01  # seconds beyond its time that a decision may take to write down the legacy's action
