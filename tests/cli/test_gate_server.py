@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,22 @@ def test_a_certificate_needs_its_key() -> None:
 )
 def test_only_loopback_addresses_stay_on_this_machine(host: str, own: bool) -> None:
     assert is_loopback(host) is own
+
+
+@pytest.mark.parametrize(
+    ("more", "way"),
+    [
+        ({}, None),
+        ({"names": ("127.0.0.1", "localhost", "::1")}, None),
+        ({"host": "0.0.0.0"}, "--listen 0.0.0.0"),
+        ({"trusted": ("10.0.0.7",)}, "--trust-proxy 10.0.0.7"),
+        ({"names": ("localhost", "gate.example")}, "--allow-host gate.example"),
+        ({"names": ("*", "localhost")}, "--allow-host *"),
+    ],
+)
+def test_the_way_in_of_callers_on_other_machines(more: dict[str, Any], way: str | None) -> None:
+    found = ServerOptions(**{"host": "127.0.0.1", "port": 1, **more}).way_in()
+    assert found is None if way is None else found is not None and found[0].startswith(way)
 
 
 def test_a_line_of_json_has_the_fields_of_its_record() -> None:

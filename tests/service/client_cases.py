@@ -12,6 +12,7 @@ from typing import Any
 from service_cases import ALL, LEGACY, RECIPE
 
 from aegis.service.client.gate_client import ActionChoice, Client
+from aegis.service.client.spool import Spool
 
 TIMEOUT = 0.3
 
@@ -41,6 +42,18 @@ def doses(gate: Client, name: str, count: int = 3) -> list[ActionChoice]:
         episode.report(found[-1], 4.0, guards={"scrap": 0.5})
     episode.close()
     return found
+
+
+def damage(spool: Spool) -> None:
+    """Write over the whole file of a spool that is in use."""
+    with spool._lock:
+        spool._safe.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        size = spool.path.stat().st_size
+        with spool.path.open("r+b") as file:
+            file.seek(100)
+            file.write(b"\xff" * (size - 100))
+        for connection in (spool._safe, spool._quick):
+            connection.execute("PRAGMA shrink_memory")  # pages that it remembers are read again
 
 
 class Fake(BaseHTTPRequestHandler):

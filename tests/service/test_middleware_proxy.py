@@ -138,6 +138,9 @@ def test_a_cookie_of_plain_http_is_none_of_https(token: str, url: str) -> None:
 def test_the_command_line_names_proxies(helper: Helper, tmp_path: Path) -> None:
     (tmp_path / "problem.yaml").write_text(SMALL)
     words = ["--problem", str(tmp_path / "problem.yaml"), "--store", str(tmp_path / "gate.sqlite"), "--log-level", "info"]
+    database = Database.at(str(tmp_path / "gate.sqlite"))
+    database.upgrade()
+    make_token(database, "ann", "operator")  # a gate that trusts a proxy is not started without one
     gate = Served(helper, [*words, "--trust-proxy", "127.0.0.2/32", "--trust-proxy", "10.0.0.0/24"])
     gate.start()
     try:

@@ -45,6 +45,7 @@ WRONG = [
         "a\x00",
     ),
     *("x" * (LONGEST_NAME + 1), "a\x85b", "\ud800"),
+    *(f"a{sign}b" for sign in "\u200e\u200f\u061c\u200b\u2060\xad"),  # marks of direction; blanks and hyphens that are not seen
 ]
 
 

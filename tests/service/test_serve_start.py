@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -16,6 +17,9 @@ from service_cases import GATE, SMALL, make_live, make_service, served, small_pr
 from aegis.cli import main
 from aegis.cli.gate_server import LOGGER_NAMES, JsonLineFormatter, ServerOptions, log_json_lines
 from aegis.cli.gate_server import make_service as gate_service
+from aegis.errors import SettingError
+from aegis.service.app import Service
+from aegis.service.auth import make_token
 from aegis.service.http_errors import NotWriter
 from aegis.service.status import GateStatus
 from aegis.service.store.database import Database, journal_table
@@ -100,6 +104,39 @@ def test_a_signed_gate_without_its_key_is_an_error_in_one_line(
         assert (service.live.journal.chain.signer, service.counting.worker.order.journal_key) == (keys.current, str(path))
     finally:
         service.stop()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"host": "0.0.0.0"}, "--listen 0.0.0.0 can be reached from other machines.* or listen on 127.0.0.1"),
+        ({"trusted": ("10.0.0.7",)}, "--trust-proxy 10.0.0.7 lets other machines in.* or leave --trust-proxy out"),
+        ({"names": ("localhost", "gate.example")}, "--allow-host gate.example is for callers on.* or leave --allow-host out"),
+        ({"names": ("*", "localhost")}, r"--allow-host \* is for callers on other machines"),
+    ],
+)
+def test_callers_on_other_machines_need_tokens(
+    file_database: Database, tmp_path: Path, more: dict[str, Any], message: str
+) -> None:
+    options = ServerOptions(**{"host": "127.0.0.1", "port": free_port(), **more})
+
+    def make() -> Service:
+        return gate_service(small_problem(), str(tmp_path / "gate.sqlite"), GATE, {}, None, "greedy", options)[0]
+
+    with pytest.raises(SettingError, match=message) as refused:
+        make()
+    assert "aegis token make" in str(refused.value)
+    make_token(file_database, "ann", "operator")
+    assert make().hosts == (() if "*" in options.names else options.names)
+
+
+def test_names_and_proxies_of_the_command_line_need_tokens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Service, "start", lambda _: pytest.fail("it is served without tokens"))
+    for more in (("--trust-proxy", "10.0.0.7"), ("--allow-host", "gate.example"), ("--allow-host", "*")):
+        assert serve(tmp_path, *more) == 2
+        assert f"{' '.join(more)} " in capsys.readouterr().err
 
 
 def test_what_could_not_start_lets_go_of_everything(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_cases import SLACK, asked
+from client_cases import SLACK, asked, damage
 from postgres_server import free_port
 from service_cases import served
 
@@ -79,14 +79,7 @@ def test_a_spool_that_is_damaged_while_it_is_used(service: Service, tmp_path: Pa
     port = free_port()
     gate = Client(f"http://127.0.0.1:{port}", timeout=0.1, spool=tmp_path / "spool", seed=1)
     first = asked(gate, name="first")
-    with gate.spool._lock:
-        gate.spool._safe.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        size = (tmp_path / "spool").stat().st_size
-        with (tmp_path / "spool").open("r+b") as file:
-            file.seek(100)
-            file.write(b"\xff" * (size - 100))
-        for connection in (gate.spool._safe, gate.spool._quick):
-            connection.execute("PRAGMA shrink_memory")  # pages that it remembers are read again
+    damage(gate.spool)
     second = asked(gate, name="second")
     assert {first.by, second.by} == {"fallback"}
     gate.timeout = 10.0
@@ -105,21 +98,141 @@ def test_what_can_be_read_of_a_damaged_spool_is_delivered(tmp_path: Path) -> Non
     error = sqlite3.DatabaseError("database disk image is malformed")
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     spool._set_aside(error)
-    assert len(spool) == 3 and [item.key for item in (spool.first(), spool.first("c")) if item] == ["a", "c"]
+    assert len(spool) == 3 and [item.id for item in spool.choices()] == []  # no open episode has one
+    assert [item.key for item in (spool.first(), spool.first("c")) if item] == ["a", "c"]
     spool.close()
+
+
+def test_episodes_that_were_open_when_a_spool_was_damaged_stay_incomplete(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = Spool(tmp_path / "spool")
+    for name in ("open", "closed", "done"):
+        spool.open(name)
+    for name in ("closed", "done"):
+        spool.put(f"/v1/episodes/{name}/close", name, {}, name)
+        spool.forget(name)
+    for parcel in (spool.first("done"),):
+        assert parcel is not None
+        spool.arrived(parcel)
+    spool.put("/v1/results", "lost", {}, "open")
+    damage(spool)
+    with pytest.raises(sqlite3.Error):
+        len(spool)
+    assert "closed as incomplete: 'closed', 'open'" in caplog.text
+    for _ in range(2):
+        assert [spool.is_incomplete(name) for name in ("open", "closed", "done", "new")] == [True, True, False, False]
+        (close,) = [spool.first()]  # of the rest nothing can be read
+        assert close is not None and (close.key, len(spool)) == ("closed", 1)
+        spool.close()
+        spool = Spool(tmp_path / "spool")
+    assert (spool.open("open"), spool.open("new"), spool.is_incomplete("new")) == (1, 0, False)
+    damage(spool)
+    with pytest.raises(sqlite3.Error):
+        len(spool)
+    assert all(spool.is_incomplete(name) for name in ("open", "closed", "new"))
+    spool.close()
+
+
+def test_what_the_gate_refused_survives_a_damaged_spool(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.open("e")
+    spool.choose("e", "dose-1", {"action": 1.0})
+    spool.put("/v1/results", "no", {"items": []}, "e")
+    spool.put("/v1/results", "yes", {"items": []}, "e")
+    parcel = spool.first()
+    assert parcel is not None
+    spool.refuse(parcel, "422: no")
+    spool._set_aside(sqlite3.DatabaseError("malformed"))
+    assert ([item.why for item in spool.refused()], len(spool)) == (["422: no"], 1)
+    assert [item.id for item in spool.choices("e")] == ["dose-1"]
+    spool.close()
+
+
+def test_a_request_under_way_when_a_spool_is_damaged_takes_no_other_along(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    for name in "abc":
+        spool.put("/v1/results", name, {}, "e")
+    parcel = spool.first()
+    assert parcel is not None
+    spool.arrived(parcel)
+    parcel = spool.first()
+    assert parcel is not None and (parcel.number, parcel.key) == (2, "b")
+    spool._set_aside(sqlite3.DatabaseError("malformed"))  # 'c' has this number now
+    spool.arrived(parcel)
+    keys = [row[0] for row in spool._safe.execute("SELECT key FROM parcels ORDER BY number")]
+    assert keys == ["b", "c"]  # one that was delivered is delivered again, under its own key
+    spool.close()
+
+
+def test_a_spool_that_is_found_damaged_does_not_know_what_was_open(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "spool").write_bytes(b"something else" * 500)
+    spool = Spool(tmp_path / "spool")
+    assert "it is not known which were open" in caplog.text
+    spool.open("first")
+    spool.close()
+    spool = Spool(tmp_path / "spool")
+    spool.open("second")
+    spool.put("/v1/episodes/first/close", "key", {}, "first")
+    spool.forget("first")
+    spool.open("third")
+    spool.close()
+    spool = Spool(tmp_path / "spool")
+    assert [spool.is_incomplete(name) for name in ("first", "second", "third")] == [True, True, False]
+    spool.open("fourth")
+    assert not spool.is_incomplete("fourth")
+    spool.close()
+
+
+def test_a_damaged_spool_is_taken_over_once_also_by_the_next_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.open("e")
+    spool.put("/v1/episodes/e/overruled", "key", {}, "e")
+    with monkeypatch.context() as context:
+        context.setattr(spool_module, "_connection", _full_disk)
+        spool._set_aside(sqlite3.DatabaseError("malformed"))  # no new file can be made
+        assert (len(spool), spool.is_incomplete("e")) == (1, True)
+    spool._hang_up()  # it ends, and what was in memory is lost
+    for _ in range(2):
+        spool = Spool(tmp_path / "spool")
+        assert (len(spool), spool.is_incomplete("e"), spool._opened) == (1, True, {"e": 1})
+        spool.close()
+
+
+def test_writes_that_are_missing_at_the_end_make_open_episodes_incomplete(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.open("e")
+    kept = {name: (tmp_path / name).read_bytes() for name in ("spool", "spool-wal")}
+    spool.close()
+    for name, content in kept.items():  # as after a kill
+        (tmp_path / name).write_bytes(content)
+    again = Spool(tmp_path / "spool")
+    assert not again.is_incomplete("e")
+    again.open("f")
+    kept = {name: (tmp_path / name).read_bytes() for name in kept}
+    again.close()
+    for name, content in kept.items():
+        (tmp_path / name).write_bytes(content)
+    with (tmp_path / "spool-wal").open("r+b") as file:
+        file.seek(-100, 2)
+        file.write(b"\xff" * 100)
+    last = Spool(tmp_path / "spool")
+    last.open("f")
+    assert last.is_incomplete("e") and last.is_incomplete("f")
+    last.close()
+
+
+def _full_disk(*_: Any) -> Any:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    raise error
 
 
 def test_a_disk_that_is_full_at_the_start(
     away: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     real = spool_module._connection
-
-    def full(*args: Any) -> Any:
-        error = sqlite3.OperationalError("database or disk is full")
-        error.sqlite_errorcode = sqlite3.SQLITE_FULL
-        raise error
-
-    monkeypatch.setattr(spool_module, "_connection", full)
+    monkeypatch.setattr(spool_module, "_connection", _full_disk)
     gate = Client(away, timeout=0.1, spool=tmp_path / "spool")
     monkeypatch.setattr(spool_module, "_connection", real)
     assert asked(gate).by == "fallback" and gate.undelivered == 2

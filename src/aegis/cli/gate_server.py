@@ -76,7 +76,7 @@ START_SECONDS = 60.0  # seconds that a server has to come up
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How a gate is served. names: hosts under which it may be asked. rate: requests of one caller per second.
+    """How a gate is served. names: hosts under which it may be asked, '*' for any. rate: requests of one caller per second.
 
     standby: wait while another process serves the gate. abandon_hours: after which episodes that never end are closed.
     journal_key: the file whose key signs the journal.
@@ -109,6 +109,15 @@ class ServerOptions:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise SettingError("--tls-cert and --tls-key belong together")
 
+    def way_in(self) -> tuple[str, str] | None:
+        """Return by which way callers on other machines reach the gate, and how to bar it; None if they do not."""
+        if not is_loopback(self.host):
+            return f"--listen {self.host} can be reached from other machines", "listen on 127.0.0.1"
+        if self.trusted:
+            return f"--trust-proxy {self.trusted[0]} lets other machines in through the proxy", "leave --trust-proxy out"
+        other = next((name for name in self.names if not is_loopback(name)), None)
+        return None if other is None else (f"--allow-host {other} is for callers on other machines", "leave --allow-host out")
+
 
 def make_service(
     problem: Problem,
@@ -126,10 +135,10 @@ def make_service(
     database.check()
     if database.file is not None and (warning := describe_open_files(sqlite_files(database.file))) is not None:
         logging.getLogger("aegis.service").warning("the store is %s", warning)
-    if not is_loopback(options.host) and not list_tokens(database):
+    if (way := options.way_in()) is not None and not list_tokens(database):
         raise SettingError(
-            f"--listen {options.host} can be reached from other machines, and no tokens protect it yet: make some first ('aegis "
-            "token make'), or listen on 127.0.0.1"
+            f"{way[0]}, and no tokens protect the gate yet: without them every caller may do everything. Make some first ('aegis "
+            f"token make'), or {way[1]}"
         )
     first = Journal(database, name).first()
     settings, gate_seed = _gate_settings(database, name, first, changes, seed)
@@ -139,7 +148,8 @@ def make_service(
     worker = TrainerProcess(TrainerSetup(store, name, live.problem, host, gate_seed, options.journal_key))
     abandon = None if options.abandon_hours is None else options.abandon_hours * 3600.0
     counting = EpisodeCounter(live, worker, abandon)
-    service = Service(live, counting, options.standby, options.rate, options.names, options.snapshot_every)
+    hosts = () if "*" in options.names else options.names
+    service = Service(live, counting, options.standby, options.rate, hosts, options.snapshot_every)
     raise_file_limit()
     tls = {
         "ssl_certfile": options.tls_cert,

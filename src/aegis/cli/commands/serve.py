@@ -120,9 +120,8 @@ def command(
     settings = {key: value for key in options.GATE_KEYS if (value := typed.pop(key)) is not None}
     settings |= options.parse_settings(gate_set, "--gate-set")
     gate = name or (simulate if problem is None else problem.stem) or "gate"
-    names = (
-        () if allow_host == ("*",) else (*dict.fromkeys([*map(parse_host, allow_host), host, "127.0.0.1", "localhost", "::1"]),)
-    )
+    allowed = allow_host if allow_host == ("*",) else map(parse_host, allow_host)
+    names = (*dict.fromkeys([*allowed, host, "127.0.0.1", "localhost", "::1"]),)
     served = ServerOptions(host=host, port=port, names=names, trusted=trust_proxy, **typed)
     stated = plant.problem if plant is not None else load_problem(str(problem))
     check_address(host, port)  # before the gate is opened

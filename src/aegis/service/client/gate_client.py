@@ -24,9 +24,10 @@ from aegis.errors import InputError
 from aegis.problem import Problem, load_problem
 from aegis.service.client.choices import ActionChoice, UnreportedChoice, read_choice, same_action
 from aegis.service.client.counters import CLOSED, NO_ANSWER, REFUSED, SPOOL, UNABLE, UNAUTHORISED, ClientCounters, DecisionCounter
+from aegis.service.client.delivery import DeliveryThread
 from aegis.service.client.fallback import ProblemFacts, draw_legacy_action
 from aegis.service.client.names import ALLOWED, LONGEST_NAME, is_name
-from aegis.service.client.spool import RESULTS, STANDS_IN, DeliveryThread, KeptChoice, Refusal, Spool
+from aegis.service.client.spool import RESULTS, STANDS_IN, KeptChoice, Refusal, Spool
 from aegis.service.client.transport import GateAway, GateConnection, GateRefusal, make_tls_context, to_json_value
 
 GRACE = 0.01  # seconds beyond its time that a decision may take to write down the legacy's action
@@ -219,7 +220,7 @@ class Client:
         self._spooling = ThreadPoolExecutor(1, "aegis-spool")  # one thread: writes keep their order
         self._random = random.Random(seed)
         self._counter, self._away_until = DecisionCounter(), 0.0
-        self._going, self._lost, self._process, self._trouble = True, False, os.getpid(), ""
+        self._going, self._process, self._trouble = True, os.getpid(), ""
         self._delivering = DeliveryThread(self.spool, GateConnection(url, token, PATIENCE, tls), RETRY, facts)
 
     def __enter__(self) -> Client:

@@ -1,6 +1,6 @@
-"""The spool of a client: requests that are still to be delivered, in one file, and the thread that delivers them.
+"""The spool of a client: requests that are still to be delivered, in one file.
 
-Requests go in order, each under its own key; those the gate refuses are set aside. The file also keeps open episodes and their
+Requests stay in order, each under its own key; those the gate refuses are set aside. The file also keeps open episodes and their
 choices for a restart of the control system.
 """
 
@@ -12,18 +12,15 @@ import logging
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aegis.errors import OutputError
 from aegis.files import create_private_file, describe_open_files, make_private_folder, sqlite_files
-from aegis.service.client.counters import REMEDIES, UNABLE, UNAUTHORISED
-from aegis.service.client.fallback import ProblemFacts
-from aegis.service.client.transport import GateAway, GateConnection, GateRefusal
+from aegis.service.client.damaged_spool import ChoiceRow, ParcelRow, find_aside, lacks_frames, name_aside, read_remains
 
 SPOOL_TABLES = (
     "CREATE TABLE IF NOT EXISTS parcels (number INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT, key TEXT, body TEXT, episode TEXT, "
@@ -34,12 +31,21 @@ SPOOL_TABLES = (
     "reported INTEGER DEFAULT 0)",
     "CREATE INDEX IF NOT EXISTS choices_of ON choices (episode, id)",
     "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)",
+    "CREATE TABLE IF NOT EXISTS incomplete (episode TEXT PRIMARY KEY)",
 )
 
 LOCK_SECONDS = 5.0  # that a write waits for another process; a decision does not wait for the write
 MARK = "UPDATE choices SET reported = 1 WHERE episode = ? AND id = ?"
 MARK_ALL = "UPDATE choices SET reported = 1 WHERE episode = ?"
 PUT = "INSERT INTO parcels (path, key, body, episode) VALUES (?, ?, ?, ?)"
+PUT_BACK = "INSERT INTO parcels (path, key, body, episode, refused) VALUES (?, ?, ?, ?, ?)"
+CHOOSE = "INSERT INTO choices (episode, id, choice, reported) VALUES (?, ?, ?, ?)"
+LEARN = "REPLACE INTO facts VALUES (?, ?)"
+TAKEN_OVER, UNSURE = "taken over", "unsure"  # facts: damaged files that were taken over; open episodes may not be known
+CLOSE = "/close"  # ends the path of the request that closes an episode
+SHOWN = 5  # names that a message lists
+RESULTS = "/v1/results"
+STANDS_IN = "-missing"  # ends the keys of reports that stand in for refused ones
 log = logging.getLogger("aegis.client")
 
 
@@ -81,7 +87,9 @@ class Spool:
     """Parcels in the order in which they were put in; several threads may use it.
 
     A full disk loses nothing as long as the process lives: a failed write is tried again. A damaged file is set aside, with what
-    can still be read of it taken over, and the spool goes on in a new one.
+    can still be read of it taken over, and the spool goes on in a new one. An episode of which the damaged file may have held a
+    request is incomplete from then on, also after a restart. If the file is found damaged at the start, not all open episodes may
+    be known: those that are opened before one is closed count as open.
 
     Raises
     ------
@@ -92,9 +100,14 @@ class Spool:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._lock, self._unsaved, self._open = threading.RLock(), list[tuple[str, str, str, str]](), True
+        # What a damaged file cannot say: how often open episodes were opened, and the closes that have not arrived yet.
+        self._opened, self._closes = dict[str, int](), dict[str, tuple[str, str, str, str]]()
+        self._incomplete, self._taken_over, self._unsure, self._started = set[str](), list[str](), False, False
         try:
             make_private_folder(self.path.parent)
+            cut = lacks_frames(self.path)
             self._safe, self._quick = _open_file(self.path)
+            self._take_up(cut)
         except sqlite3.Error as error:
             if _is_damage(error):
                 self._set_aside(error)
@@ -106,29 +119,84 @@ class Spool:
             if error.errno != errno.ENOSPC:
                 raise OutputError(f"cannot keep undelivered requests in {path}: {error}") from error
             self._go_on_in_memory(error)
+        self._started = True
         if (warning := describe_open_files(sqlite_files(self.path))) is not None:
             log.warning("the spool is %s", warning)
 
+    def _take_up(self, cut: bool) -> None:
+        """Take up a file that can be read. cut: writes are missing at its end."""
+        known = self._safe.execute("SELECT value FROM facts WHERE name = ?", (TAKEN_OVER,)).fetchone()
+        self._taken_over = [] if known is None else json.loads(known[0])
+        self._unsure = self._safe.execute("SELECT 1 FROM facts WHERE name = ?", (UNSURE,)).fetchone() is not None
+        aside = [file for file in find_aside(self.path) if file.name not in self._taken_over]
+        if cut:
+            log.error("the last writes to the spool %s are damaged", self.path)
+        if cut or aside:  # a process may have ended before it had taken them over
+            self._take_over(aside)
+        self._opened = dict(self._safe.execute("SELECT episode, times FROM opened"))
+        self._incomplete = {row[0] for row in self._safe.execute("SELECT episode FROM incomplete")}
+        query = f"SELECT path, key, body, episode FROM parcels WHERE refused IS NULL AND path LIKE '%{CLOSE}'"
+        self._closes = {row[3]: row for row in self._safe.execute(query)}
+
     def _go_on_in_memory(self, error: Exception) -> None:
         log.error("requests to the gate are kept in memory until this process ends, %s cannot be written: %s", self.path, error)
+        self._unsure = self._unsure or not self._started
         self._safe, self._quick = _open_file(None)
 
     def _set_aside(self, error: Exception) -> None:
-        """Move a damaged file away, take over the requests that can still be read, and go on with a new file."""
-        for connection in (getattr(self, "_safe", None), getattr(self, "_quick", None)):
-            if connection is not None:
-                with suppress(sqlite3.Error):
-                    connection.close()
-        aside = self.path.with_name(f"{self.path.name}.damaged-{time.time_ns()}")
+        """Move a damaged file away, take over what can still be read, and go on with a new file."""
+        self._hang_up()
+        aside = name_aside(self.path)
         log.error("the spool %s is damaged (%s): it is kept as %s, and a new one is begun", self.path, error, aside)
         try:
             for file, kept in zip(sqlite_files(self.path), sqlite_files(aside), strict=True):
                 if file.exists():
                     os.replace(file, kept)
-            self._unsaved[:0] = _readable_parcels(aside)
             self._safe, self._quick = _open_file(self.path)
+            self._take_over([aside])
         except (OSError, sqlite3.Error) as other:
+            self._hang_up()
             self._go_on_in_memory(other)
+            self._take_over([aside if aside.exists() else self.path])
+
+    def _hang_up(self) -> None:
+        for connection in (getattr(self, "_safe", None), getattr(self, "_quick", None)):
+            if connection is not None:
+                with suppress(sqlite3.Error):
+                    connection.close()
+
+    def _take_over(self, files: Sequence[Path]) -> None:
+        """Write what can be read of damaged files into this one, and which episodes may lack something.
+
+        Once it was started, the process knows which episodes are open, and the closes that have not arrived.
+        """
+        parcels, opened, choices = list[ParcelRow](), self._opened, list[ChoiceRow]()
+        episodes = {*opened, *self._closes, *(row[3] for row in self._unsaved)}
+        for remains in map(read_remains, files):
+            parcels += remains.parcels
+            opened = opened if self._started else {**opened, **remains.opened}
+            choices += [row for row in remains.choices if row[0] in opened]
+            episodes |= remains.episodes
+        here = {row[1] for row in (*parcels, *self._unsaved)}
+        parcels += [(*row, None) for row in self._closes.values() if row[1] not in here]
+        if not self._started:
+            self._unsure, self._opened = True, opened
+            self._closes |= {row[3]: row[:4] for row in parcels if row[0].endswith(CLOSE) and row[4] is None}
+            own = "SELECT episode FROM opened UNION SELECT episode FROM parcels WHERE refused IS NULL"
+            episodes |= {row[0] for row in self._safe.execute(own)}
+        self._incomplete |= episodes
+        self._taken_over += [file.name for file in files]
+        with self._writing() as connection:
+            connection.executemany(PUT_BACK, parcels)
+            connection.executemany(CHOOSE, choices)
+            connection.executemany("REPLACE INTO opened VALUES (?, ?)", opened.items())
+            connection.executemany("INSERT OR IGNORE INTO incomplete VALUES (?)", [(name,) for name in self._incomplete])
+            connection.execute(LEARN, (TAKEN_OVER, json.dumps(self._taken_over)))
+            if self._unsure:
+                connection.execute(LEARN, (UNSURE, "true"))
+        names = ", ".join(f"'{name}'" for name in sorted(episodes)[:SHOWN]) + (", ..." if len(episodes) > SHOWN else "")
+        more = "; so will those that are opened before one is closed: it is not known which were open" if self._unsure else ""
+        log.error("requests may be lost, and these episodes will be closed as incomplete: %s%s", names or "none", more)
 
     @contextmanager
     def _using(self) -> Iterator[None]:
@@ -147,6 +215,8 @@ class Spool:
         """Keep a request until it has arrived."""
         with self._using():
             self._unsaved.append((path, key, json.dumps(body, allow_nan=False), episode))
+            if path.endswith(CLOSE):
+                self._closes[episode] = self._unsaved[-1]
             self._save()
 
     def _save(self) -> bool:
@@ -189,16 +259,20 @@ class Spool:
 
     def arrived(self, parcel: Parcel, more: Sequence[NewParcel] = ()) -> None:
         """Remove a request that has arrived, or that others stand in for. more: what is to be delivered after it."""
-        self._settle(("DELETE FROM parcels WHERE number = ?", (parcel.number,)), more)
+        self._settle("DELETE FROM parcels WHERE number = :number AND key = :key", parcel, more)
 
     def refuse(self, parcel: Parcel, why: str, more: Sequence[NewParcel] = ()) -> None:
         """Set aside a request that the gate refuses. It stays in the file. more: what is to be delivered after it."""
-        self._settle(("UPDATE parcels SET refused = ? WHERE number = ?", (why, parcel.number)), more)
+        self._settle("UPDATE parcels SET refused = :why WHERE number = :number AND key = :key", parcel, more, why)
 
-    def _settle(self, statement: tuple[str, tuple[Any, ...]], more: Sequence[NewParcel]) -> None:
-        with self._using(), self._writing() as connection:
-            connection.execute(*statement)
-            connection.executemany(PUT, [(path, key, json.dumps(body), episode) for path, key, body, episode in more])
+    def _settle(self, statement: str, parcel: Parcel, more: Sequence[NewParcel], why: str | None = None) -> None:
+        """Note what has become of a request. After a damage its number may be that of another one: its key is not."""
+        with self._using():
+            with self._writing() as connection:
+                connection.execute(statement, {"number": parcel.number, "key": parcel.key, "why": why})
+                connection.executemany(PUT, [(path, key, json.dumps(body), episode) for path, key, body, episode in more])
+            if (close := self._closes.get(parcel.episode)) is not None and close[1] == parcel.key:
+                del self._closes[parcel.episode]
 
     def refused(self, episode: str | None = None) -> list[Refusal]:
         """Return what was set aside, of one episode or of all."""
@@ -216,11 +290,21 @@ class Spool:
 
     def open(self, episode: str) -> int:
         """Take note of an episode, and return how often it was opened before."""
-        with self._using(), self._writing() as connection:
-            row = connection.execute("SELECT times FROM opened WHERE episode = ?", (episode,)).fetchone()
-            times = 0 if row is None else int(row[0])
-            connection.execute("REPLACE INTO opened VALUES (?, ?)", (episode, times + 1))
+        with self._using():
+            times = self._opened.get(episode, 0)
+            self._opened[episode] = times + 1  # first: what is open has to be known if the file is damaged
+            if self._unsure:
+                self._incomplete.add(episode)
+            with self._writing() as connection:
+                connection.execute("REPLACE INTO opened VALUES (?, ?)", (episode, times + 1))
+                if self._unsure:
+                    connection.execute("INSERT OR IGNORE INTO incomplete VALUES (?)", (episode,))
         return times
+
+    def is_incomplete(self, episode: str) -> bool:
+        """Say whether requests about an episode may have been lost with a damaged file."""
+        with self._lock:
+            return episode in self._incomplete
 
     def going(self, episode: str) -> bool:
         """Say whether an episode was opened here and the gate does not know yet that it is closed."""
@@ -230,9 +314,13 @@ class Spool:
 
     def forget(self, episode: str) -> None:
         """Forget a closed episode."""
-        with self._using(), self._writing(self._quick) as connection:
-            connection.execute("DELETE FROM opened WHERE episode = ?", (episode,))
-            connection.execute("DELETE FROM choices WHERE episode = ?", (episode,))
+        with self._using():
+            self._opened.pop(episode, None)
+            self._unsure = False
+            with self._writing(self._quick) as connection:
+                connection.execute("DELETE FROM opened WHERE episode = ?", (episode,))
+                connection.execute("DELETE FROM choices WHERE episode = ?", (episode,))
+                connection.execute("DELETE FROM facts WHERE name = ?", (UNSURE,))
 
     def choose(self, episode: str, name: str, choice: Mapping[str, Any] | None) -> None:
         """Keep a choice for a restart; None before its answer. A power cut may lose it."""
@@ -264,7 +352,7 @@ class Spool:
     def learn(self, name: str, value: Any) -> None:
         """Keep a fact."""
         with self._using(), self._writing() as connection:
-            connection.execute("REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+            connection.execute(LEARN, (name, json.dumps(value)))
 
     def fact(self, name: str) -> Any:
         """Return a fact, None if it is not known."""
@@ -340,146 +428,3 @@ def _is_full(error: sqlite3.Error) -> bool:
     """Say whether a disk is full; a file from before whose shared memory does not fit reports an I/O error of its own."""
     code = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE
-
-
-def _readable_parcels(path: Path) -> list[tuple[str, str, str, str]]:
-    """Return the undelivered requests that can still be read from a damaged file, in order. A request twice does no harm."""
-    rows: list[tuple[str, str, str, str]] = []
-    with suppress(sqlite3.Error), closing(sqlite3.connect(str(path))) as connection:
-        for row in connection.execute("SELECT path, key, body, episode FROM parcels WHERE refused IS NULL ORDER BY number"):
-            with suppress(ValueError, TypeError):
-                json.loads(row[2])
-                rows.append(row)
-    return rows
-
-
-RESULTS = "/v1/results"
-STANDS_IN = "-missing"  # ends the keys of reports that stand in for refused ones
-
-
-@dataclass(slots=True)
-class DeliveryThread:
-    """A thread that delivers. retry: seconds after which a gate that was away is asked again. urgent: the episode of a caller
-    that waits."""
-
-    spool: Spool
-    line: GateConnection
-    retry: float
-    facts: ProblemFacts
-    urgent: str = ""
-    work: threading.Event = field(default_factory=threading.Event, init=False)
-    answered: threading.Event = field(default_factory=threading.Event, init=False)  # a delivery has arrived since it was cleared
-    failure: GateAway | None = field(default=None, init=False)  # why the last delivery did not arrive, None if it did
-    _going: bool = field(default=True, init=False)
-    _thread: threading.Thread = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="aegis-deliver", daemon=True)
-        self._thread.start()
-
-    def stop(self, seconds: float) -> None:
-        """End the thread, in the middle of a delivery if need be: what was not confirmed is still in the spool."""
-        self._going = False
-        self.work.set()
-        self.line.cut()
-        self._thread.join(seconds)
-        self.line.hang_up()
-
-    def _run(self) -> None:
-        learned = False
-        while self._going:
-            try:
-                parcel = self.spool.first(self.urgent)
-                if parcel is None:
-                    self.work.wait(self.retry)
-                    self.work.clear()
-                    continue
-                if not learned:
-                    self._learn()
-                    learned = True
-                self._deliver(parcel)
-                self.failure = None
-                self.answered.set()
-            except GateAway as error:
-                if error.reason == UNAUTHORISED and (self.failure is None or self.failure.reason != UNAUTHORISED):
-                    log.warning("deliveries wait in the spool (%s): %s; %s", UNAUTHORISED, error, REMEDIES[UNAUTHORISED])
-                self.failure = error
-                self._rest()
-            except Exception:
-                if not self._going:
-                    return
-                log.exception("a delivery to the gate failed; it is tried again")
-                self._rest()
-
-    def _rest(self) -> None:
-        if self._going:
-            time.sleep(min(self.retry, 0.2))
-
-    def _learn(self) -> None:
-        """Ask the gate which actions each level has; GateAway if it does not say so."""
-        try:
-            facts = ProblemFacts.from_answer(self.line.ask("GET", "/v1/problem"))
-        except (KeyError, TypeError, GateRefusal) as error:  # that says nothing about what is to be delivered
-            reason = UNAUTHORISED if isinstance(error, GateRefusal) and error.unauthorised else UNABLE
-            raise GateAway(f"what answers does not describe a gate: {error}", reason) from error
-        if facts != self.facts:
-            self.facts = facts
-            try:
-                self.spool.learn("problem", asdict(facts))
-            except sqlite3.Error as error:
-                log.error("the actions of the levels cannot be kept: %s", error)
-
-    def _deliver(self, parcel: Parcel) -> None:
-        """Deliver a request, or set it aside."""
-        parcel = self._completed(parcel)
-        try:
-            self.line.ask("POST", parcel.path, parcel.body, parcel.key)
-        except GateRefusal as error:
-            if error.unauthorised:  # a token may be put right
-                raise GateAway(f"{error.status}: {error}", UNAUTHORISED) from error
-            self._refused(parcel, f"{error.status}: {error}")
-            return
-        self.spool.arrived(parcel, self._after(parcel))
-
-    def _completed(self, parcel: Parcel) -> Parcel:
-        """Return a request with what was not known before: the value of an action, whether decisions were refused."""
-        body = dict(parcel.body)
-        if parcel.path.endswith("/overruled") and "index" in body:
-            place = body.pop("index")
-            values = self.facts.actions.get(body["ask"]["level"], [])
-            body["used"] = values[place] if place < len(values) else None
-        if parcel.path.endswith("/close"):
-            lost = any(
-                "/decisions" in item.path or item.path.endswith(("/overruled", "/replaced"))
-                for item in self.spool.refused(parcel.episode)
-            )
-            body["incomplete"] = lost or bool(body.get("incomplete"))
-        return replace(parcel, body=body)
-
-    def _refused(self, parcel: Parcel, why: str) -> None:
-        if parcel.path == RESULTS and parcel.key.endswith(STANDS_IN):
-            self.spool.arrived(parcel)  # there is another result by now, or no such decision
-            return
-        items = parcel.body.get("items", [])
-        if parcel.path == RESULTS and len(items) > 1:  # all or none: a wrong one must not take the others along
-            singly: list[NewParcel] = [
-                (RESULTS, f"{parcel.key}-{i}", {"items": [item]}, parcel.episode) for i, item in enumerate(items)
-            ]
-            self.spool.arrived(parcel, singly)
-            return
-        log.warning("the gate refuses %s of episode '%s' (Client.refused): %s", parcel.path, parcel.episode, why)
-        more = [] if parcel.path != RESULTS or self.spool.going(parcel.episode) else [_missing_report(parcel.key, items[0])]
-        self.spool.refuse(parcel, why, more)
-
-    def _after(self, parcel: Parcel) -> list[NewParcel]:
-        """Return the requests that follow one: at the end of an episode, that refused rewards will not come."""
-        if not parcel.path.endswith("/close"):
-            return []
-        wrong = [item for item in self.spool.refused(parcel.episode) if item.path == RESULTS]
-        return [_missing_report(f"{parcel.key}-{i}", item.body["items"][0]) for i, item in enumerate(wrong)]
-
-
-def _missing_report(key: str, item: Mapping[str, Any]) -> NewParcel:
-    """Return the report that stands in for a refused one: the episode would hold up all others. It counts as the worst."""
-    about = {name: item[name] for name in ("episode", "decision") if name in item}
-    return RESULTS, f"{key}{STANDS_IN}", {"items": [{**about, "missing": True}]}, str(item["episode"])
