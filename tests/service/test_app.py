@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from service_cases import make_live, make_service, play, played, quick_database,
 from aegis.errors import SettingError
 from aegis.service import app
 from aegis.service.episode_counter import EpisodeCounter
-from aegis.service.http_errors import NotWriter
+from aegis.service.http_errors import NotWriter, StoreUnavailable
 from aegis.service.live_gate import LiveGate
 from aegis.service.snapshot_writer import SnapshotWriter
 from aegis.service.status import GateStatus
@@ -68,6 +69,34 @@ def test_a_failure_does_not_end_the_watch(
     second.stop()
     logged = [item for item in caplog.records if item.name == "aegis.service" and item.levelname == "ERROR"]
     assert len(logged) == 1 and logged[0].exc_info is not None and logged[0].exc_info[1] is error
+
+
+def test_an_outage_of_the_store_is_logged_when_it_begins_and_when_it_ends(
+    file_database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(app, "TRY", 0.01)
+    real, away = LiveGate.check_store, threading.Event()
+
+    def check_store(live: LiveGate) -> None:
+        if away.is_set():
+            raise StoreUnavailable("database or disk is full")
+        real(live)
+
+    monkeypatch.setattr(LiveGate, "check_store", check_store)
+    service = make_service(make_live(file_database))
+    service.start()
+    away.set()
+    _wait(lambda: bool(warnings(caplog)))
+    time.sleep(0.1)
+    away.clear()
+    _wait(lambda: len(warnings(caplog)) == 2)
+    service.stop()
+    assert "database or disk is full" in warnings(caplog)[0] and "works again, after" in warnings(caplog)[1]
+    assert not service.demoted
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [item.message for item in caplog.records if item.name == "aegis.service" and item.levelname == "WARNING"]
 
 
 def test_a_gate_whose_episodes_cannot_be_counted_is_not_taken_over(

@@ -379,12 +379,14 @@ def test_two_services_change_places_as_often_as_need_be(database: Database, monk
 def test_an_idle_writer_notices_that_its_lease_is_lost(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aegis.service.app.TRY", 0.02)
     with second(database) as again:
-        one, two = make_service(make_live(database)), make_live(again)
+        one, two, ended = make_service(make_live(database)), make_live(again), threading.Event()
+        one.end = ended.set
         with served(one) as client:
             assert client.get("/v1/health").status_code == 200
             monkeypatch.setattr(Lease, "take", lambda lease, take=Lease.take: lease is two.lease and take(lease))
             lose(one.live)
             _eventually(lambda: client.get("/v1/health").status_code == 503)
+            assert ended.wait(30) and one.demoted  # it does not stand by, and ends
             two.start()
             two.stop()
 

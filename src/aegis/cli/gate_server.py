@@ -159,6 +159,7 @@ def make_service(
     }
     server = GateServer(server_config(make_app(service), options.host, options.port, options.trusted, **tls))
     service.ending = lambda: server.should_exit
+    service.end = lambda: setattr(server, "should_exit", True)
     return service, server
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -58,6 +59,8 @@ class Service:
     models: ReadModels = field(init=False)
     metrics: ServiceMetrics = field(default_factory=ServiceMetrics, init=False)
     ending: Callable[[], bool] = field(default=lambda: False, init=False)  # whether the web server is about to end
+    end: Callable[[], None] = field(default=lambda: None, init=False)  # lets the web server end
+    demoted: bool = field(default=False, init=False)  # another process has taken over, and this one does not stand by
     _begun: bool = field(default=False, init=False)
     _stopping: threading.Event = field(default_factory=threading.Event, init=False)
 
@@ -113,7 +116,7 @@ class Service:
 
     def _watch(self) -> None:
         """Look after lease and store until the service stops, whatever fails meanwhile; a failure that goes on is logged once."""
-        logged, asked = set[type[Exception]](), False
+        logged, asked, since = set[type[Exception]](), False, 0.0
         while True:
             # A request that finds the store in doubt asks for a look at once; if that fails, for the next one in a while.
             self._stopping.wait(TRY) if asked else self.live.recovery.wait(TRY)
@@ -126,13 +129,26 @@ class Service:
                     self.live.check_store()
                 elif self.standby:
                     self._stand_by()
+                elif self.live.resumed:
+                    raise NotWriter(f"another process has become the writer of gate '{self.live.name}'")
+                if logged:
+                    log.warning("gate '%s': the store works again, after %.0f s", self.live.name, time.monotonic() - since)
                 logged.clear()
-            except NotWriter:
-                continue  # another process has taken over
+            except NotWriter as error:
+                if not self.standby and not self._stopping.is_set():
+                    self._end_demoted(error)
+                    return
             except Exception as error:
+                since = since if logged else time.monotonic()
                 if type(error) not in logged:
                     logged.add(type(error))
                     self._log_failure(error)
+
+    def _end_demoted(self, error: NotWriter) -> None:
+        """Let the service end, since another process has taken over and this one does not stand by."""
+        log.error("%s; this process ends: started with --standby it would wait for its turn", error)
+        self.demoted = True
+        self.end()
 
     def _log_failure(self, error: Exception) -> None:
         """Say in the log what the watch could not do."""

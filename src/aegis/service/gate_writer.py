@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import threading
 import time
 import unicodedata
@@ -45,6 +46,7 @@ StoredPieces = Mapping[str, tuple[str, bytes]]
 LONGEST_GATE = 64  # characters of the name of a gate, which becomes part of the name of a file
 PLACE = "place"  # in the first record: how many gates were in the store before it
 SLOW = 1.0  # seconds after which a write that is not confirmed makes the gate unhealthy
+log = logging.getLogger("aegis.service")
 AWAY = "the store does not answer, or was away and is looked at now: nothing was done, try again"
 
 
@@ -317,6 +319,7 @@ class GateWriter:
                     for record in records:
                         self.state.apply(record)
                 if not taken or self.state.writer != self.writer:
+                    log.warning("another process has become the writer of gate '%s': this one writes no more", self.name)
                     self.stop()
                     raise NotWriter(f"another process has become the writer of gate '{self.name}'")
         finally:

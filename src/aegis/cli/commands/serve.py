@@ -131,6 +131,8 @@ def command(
     console(to_stderr=True).print(f"gate '{gate}' at {url} (store {service.live.database.shown}); stop it with Ctrl-C")
     if plant is None:
         server.run()
+        if service.demoted:
+            raise SettingError(f"another process has taken over gate '{gate}': start this one with --standby to wait beside it")
         return 0
     return run_beside_server(server, lambda: drive_gate(plant, url, service, episodes, as_json))
 

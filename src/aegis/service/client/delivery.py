@@ -80,9 +80,10 @@ class DeliveryThread:
         """Ask the gate which actions each level has; GateAway if it does not say so."""
         try:
             facts = ProblemFacts.from_answer(self.line.ask("GET", "/v1/problem"))
-        except (KeyError, TypeError, GateRefusal) as error:  # that says nothing about what is to be delivered
-            reason = UNAUTHORISED if isinstance(error, GateRefusal) and error.unauthorised else UNABLE
-            raise GateAway(f"what answers does not describe a gate: {error}", reason) from error
+        except GateRefusal as error:  # that says nothing about what is to be delivered
+            raise GateAway(f"{error.status}: {error}", UNAUTHORISED if error.unauthorised else UNABLE) from error
+        except (KeyError, TypeError) as error:
+            raise GateAway(f"what answers does not describe a gate: {error}", UNABLE) from error
         if facts != self.facts:
             self.facts = facts
             try:

@@ -278,18 +278,20 @@ class Client:
 
     @property
     def undelivered(self) -> int:
-        """Return how many requests have not arrived yet; at least one while the spool does not answer."""
-        return self._spooled(self._end(), 1, len, self.spool)
+        """Return how many requests have not arrived yet; one if the spool does not answer, or this client was closed."""
+        return self._spooled(self._end(), 1, len, self.spool) if self._usable else 1
 
     @property
     def refused(self) -> list[Refusal]:
-        """Return the requests that the gate refused, and why. Each was also logged as a warning."""
-        return self._spooled(self._end(), [], self.spool.refused)
+        """Return the requests that the gate refused, and why; none after `close`. Each was also logged as a warning."""
+        return self._spooled(self._end(), [], self.spool.refused) if self._usable else []
 
     def flush(self, seconds: float = PATIENCE) -> bool:
         """Wait until everything has arrived; say whether it has."""
         end = time.monotonic() + seconds
-        while (left := self._spooled(end, 1, len, self.spool)) and time.monotonic() < end:
+        while left := self._spooled(max(end, self._end()), 1, len, self.spool):
+            if time.monotonic() >= end:
+                break
             self._delivering.work.set()
             time.sleep(0.005)
         return not left
