@@ -248,6 +248,7 @@ class Cluster:
                 if sender.once(f"{name}.open", "/v1/episodes", {"id": name}) is not None:
                     sender.once(f"{name}.close", f"/v1/episodes/{name}/close", {})
             time.sleep(PROBE)
+        sender.hang_up()
 
     def _operate(self) -> None:
         """Resume a gate that was paused, and give a level back now and then, so that it is handed over again."""
@@ -268,6 +269,7 @@ class Cluster:
                 elif agents and chance.random() < 0.05:
                     body = {"action": "revert", "why": "once more", "level": chance.choice(agents)}
                     sender.once(f"operator-{number}", "/v1/operator", body)
+        sender.hang_up()
 
     def _front(self) -> Target | None:
         writer = self.writer()
