@@ -95,6 +95,14 @@ class GateProcess:
                 self.number += 1
                 self.served.start(wait=False)
 
+    def revive(self) -> None:
+        """Start it again if it has ended by itself, as a supervisor does: on a disk that fails it cannot start."""
+        with self._lock:
+            pid = self.served.pid
+            if pid is not None and _state(pid) in ("Z", None):
+                self.served.kill()
+                self.start()
+
     def end(self, how: int = signal.SIGKILL) -> bool:
         """End it; say whether it did so in time."""
         with self._lock:
@@ -318,7 +326,11 @@ class Cluster:
     def wait_for_writer(self, limit: float = 90.0) -> None:
         """Wait until a service says that it is healthy."""
         end = time.monotonic() + limit
-        while not any(gate.healthy for gate in self.gates):
+        while True:
+            for gate in self.gates:
+                gate.revive()
+            if any(gate.healthy for gate in self.gates):
+                return
             if time.monotonic() > end:
                 self.wrong.append(f"no service was healthy within {limit:g} s")
                 return
