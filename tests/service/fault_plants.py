@@ -197,16 +197,17 @@ def _question(level: str, name: str, context: dict[str, Any]) -> dict[str, Any]:
 
 
 class SpoolTrouble(logging.Handler):
-    """Counts what the client logs about a spool that it could not write in time."""
+    """Counts what the client logs about a spool that it could not write in time. lasting: it has no file in this process."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.count = 0
+        self.count, self.lasting = 0, False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Count a line about the spool."""
         words = record.getMessage()
         self.count += any(part in words for part in ("spool", "in memory", "damaged"))
+        self.lasting = self.lasting or "until this process ends" in words
 
 
 @dataclass(slots=True)
@@ -349,7 +350,8 @@ class ClientPlant:
             shown["failed"] = True
             self.record("raised", plant=self.name, words=f"{what}: {type(error).__name__}: {error}")
             return
-        durable = self.trouble.count == before and not self.client._trouble  # what goes on is logged once
+        lasting = bool(self.client._trouble) or self.trouble.lasting  # what goes on is logged once
+        durable = self.trouble.count == before and not lasting
         self.record(what, plant=self.name, durable=durable, **more, **shown)
 
     def _note_arrived(self, gate: Any) -> bool:
