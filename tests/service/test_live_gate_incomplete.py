@@ -430,6 +430,17 @@ def test_a_decision_that_was_asked_for_before_is_not_late(file_database: Databas
         assert live.state.trees["closed"].cut
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_late_note_that_another_action_was_used_counts(file_database: Database, counted: bool) -> None:
+    with started(file_database) as live:
+        play(live, "e")
+        if counted:
+            count_all(counting_here(live))
+        with pytest.raises(Conflict, match=r"counted|takes no more"):  # the decision is known, and something else was done
+            live.overrule(key(), "e", Ask(**dose()), used=1.0, explored=True)
+        assert live.state.opened.late == 1 if counted else live.state.trees["e"].cut
+
+
 @pytest.mark.parametrize(("whole", "late"), [(True, 1), (False, 0)])
 def test_a_late_decision_counts_unless_the_gate_itself_had_cut_the_episode_off(
     file_database: Database, whole: bool, late: int

@@ -98,7 +98,11 @@ class EntryFactory:
 
     def decision(self, episode: str, ask: Ask) -> JournalEntry:
         """Answer a decision."""
-        tree, level, path = self._path(episode, ask)
+        try:
+            tree, level, path = self._path(episode, ask)
+        except LateRequest:
+            self._refuse_repeated(episode, ask)
+            raise
         name = ask.id or f"{level.name}-{len(tree.decisions) + 1}"
         if name in tree.decisions:
             raise Conflict(f"episode '{episode}' has a decision '{name}' already; one decision is asked for once")
@@ -206,14 +210,8 @@ class EntryFactory:
 
     def _path(self, episode: str, ask: Ask) -> tuple[LiveEpisode, Level, list[LiveDecision]]:
         """Return the episode, the level and the path above a decision that is asked for."""
-        try:
-            tree = self._uncounted(episode)
-        except LateRequest:
-            self._refuse_repeated(episode, ask, None if ask.id is None else self.counted_decision(episode, ask.id))
-            raise
-        level = find_level(self.problem, ask.level)
+        tree, level = self._uncounted(episode), find_level(self.problem, ask.level)
         if tree.closed:
-            self._refuse_repeated(episode, ask, tree.decisions.get(ask.id or ""))
             raise LateRequest(f"episode '{episode}' is closed: it takes no more decisions", episode)
         place = self.problem.names.index(level.name)
         if place == 0:
@@ -228,8 +226,13 @@ class EntryFactory:
             raise WrongRequest(f"parent: '{ask.parent}' is no decision of level '{outer}' in episode '{episode}'")
         return tree, level, tree.path(ask.parent or above[0])
 
-    def _refuse_repeated(self, episode: str, ask: Ask, known: LiveDecision | None) -> None:
-        """Raise Conflict if a late question is one that was asked before: a copy that was under way for long changes nothing."""
+    def _refuse_repeated(self, episode: str, ask: Ask) -> None:
+        """Raise Conflict if a late question is one that was asked before: a copy that was under way for long changes nothing.
+
+        A late note that the legacy's action was used instead is no such copy: it says what was done.
+        """
+        tree, name = self.state.trees.get(episode), ask.id or ""
+        known = self.counted_decision(episode, name) if tree is None else tree.decisions.get(name)
         if known is None or known.level != ask.level or ask.parent not in (None, known.parent):
             return
         with suppress(WrongRequest):
