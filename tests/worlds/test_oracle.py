@@ -72,6 +72,18 @@ def test_additive_in_closed_form() -> None:
     assert oracle_value(world, ("meta",), world.legacy("uniform")) == pytest.approx(0.5 * 3.15 + 0.15)
 
 
+@pytest.mark.parametrize(("eta", "sigma_q"), [(0.5, 2.0), (1.0, 3.0)])
+def test_additive_with_a_saturating_lever_in_closed_form(eta: float, sigma_q: float) -> None:
+    """Y is linear in Q, so that the spread of Q does not matter, and odd in M, so that a symmetric lever adds nothing."""
+    world = Additive(eta=eta, sigma_q=sigma_q, outer_steps=2)
+    top = (1 - eta) * 1.5 * 2 + eta * 2 * math.tanh(2 * 2)
+    assert oracle_value(world) == pytest.approx(2 * 2 + 0.5 * (top + 0.15) + 0.15)
+    assert true_value(world, world.legacy("uniform")) == pytest.approx(0.5 * 0.15 + 0.15)
+    assert oracle_value(world, ("inner",), world.legacy("uniform")) == pytest.approx(4 + 0.225)
+    assert oracle_value(world, ("meta",), world.legacy("uniform")) == pytest.approx(0.5 * (top + 0.15) + 0.15)
+    assert true_value(world, world.legacy("sign:epsilon=0.3")) == pytest.approx(0.225, abs=1e-3)
+
+
 @pytest.mark.parametrize("shift", [0.0, 0.1, -0.37])
 def test_a_legacy_that_jumps_with_the_sign_of_the_task(shift: float) -> None:
     world = Additive(task_mean=shift)

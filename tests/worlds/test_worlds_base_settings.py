@@ -126,8 +126,8 @@ def test_unknown_worlds_and_settings_are_refused_with_the_nearest() -> None:
         make_world("aditive")
     with pytest.raises(SettingError, match=r"no setting 'sigmaq' \(did you mean 'sigma_q'\?\); allowed: gamma, "):
         make_world("unified", sigmaq=1)
-    with pytest.raises(SettingError, match="no setting 'eta'"):
-        make_world("additive", eta=0.5)
+    with pytest.raises(SettingError, match="no setting 'q'"):
+        make_world("additive", q=0.5)
     with pytest.raises(SettingError, match="no setting 'problem'"):
         make_world("unified", problem=None)
 

@@ -8,8 +8,9 @@ A slow lever M sets the law of the fast context Q:
     Y = (1 - q) A Q + q (4 - (A - 0.5 Q)^2) + 0.3 U + N_Y,                                          N_Y ~ N(0, outcome_sd)
     R = Y + N_R,                                                                                    N_R ~ N(0, reward_sd)
 
-All second arguments are standard deviations. M and A lie on even grids on [-2, 2]. In the additive world Q is linear in M, and
-Y = f_a A + 0.5 Q + 0.3 U + N_Y, so that linear mechanisms are correctly specified.
+All second arguments are standard deviations. M and A lie on even grids on [-2, 2]. In the additive world
+Y = f_a A + 0.5 Q + 0.3 U + N_Y. Its Q is linear in M by default, so that linear mechanisms are correctly specified; with eta = 1
+and sigma_q = 3 it has the context of the stress preset.
 """
 
 from __future__ import annotations
@@ -193,12 +194,15 @@ class Unified(World):
 
 @dataclass(frozen=True, slots=True)
 class Additive(Unified):
-    """The additive world: `f_a` is the effect of A; the other parameters are those of the unified world."""
+    """The additive world: `f_a` is the effect of A; the other parameters are those of the unified world.
+
+    The defaults are eta = 0 and sigma_q = 1; with eta = 1 and sigma_q = 3, Q has the law of the stress preset.
+    """
 
     name: ClassVar[str] = "additive"
     presets: ClassVar[Mapping[str, Mapping[str, float]]] = {}
 
-    eta: float = field(init=False, default=0.0)
+    eta: float = 0.0
     q: float = field(init=False, default=0.0)
     sigma_q: float = 1.0
     inner_points: int = 11
