@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -50,6 +51,16 @@ def test_a_wheel_that_lacks_something_fails_before_anything_is_installed(
     wheel = packed(tmp_path / "empty.whl", ["aegis/__init__.py"])
     assert check.main(["--wheel", str(wheel), "--python", sys.executable]) == 1
     assert "empty.whl lacks aegis/__main__.py" in capsys.readouterr().err
+
+
+def test_a_page_of_other_code_is_refused(check: ModuleType, tmp_path: Path) -> None:
+    from aegis.paper.bench_units import code_version
+
+    archive = tmp_path / "paper.json"
+    archive.write_text(json.dumps({"code": code_version()}), encoding="utf-8")
+    assert check.page_of_other_code(archive) == ""
+    archive.write_text(json.dumps({"code": "0123456789abcdef"}), encoding="utf-8")
+    assert "aegis bench run all --preset full" in check.page_of_other_code(archive)
 
 
 def test_the_newest_wheel_is_taken_and_none_is_an_error(check: ModuleType, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Is a built wheel whole? Installs it into an empty environment of every Python found and runs it there, far from the sources.
 
+It also checks that the page about the paper shows numbers of this very code.
+
     python tools/release_check.py                      # the newest wheel in dist/, every Python 3.11, 3.12 and 3.13 that is found
     python tools/release_check.py --python /usr/bin/python3.12 --wheel dist/aegis_handover-0.1.0-py3-none-any.whl
 
@@ -42,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         missing = left_out(wheel, SOURCES)
         if missing:
             raise CheckError(f"{wheel.name} lacks {', '.join(missing)}: see [tool.hatch.build.targets.wheel] in pyproject.toml")
+        outdated = page_of_other_code(ROOT / "docs" / "paper.json")
+        if outdated:
+            raise CheckError(outdated)
         found = given.python or interpreters(PYTHONS)
         if not found:
             raise CheckError(f"no Python {', '.join(PYTHONS)} was found: install one, or name it with --python")
@@ -67,6 +72,19 @@ def left_out(wheel: Path, sources: Path) -> list[str]:
         held = set(archive.namelist())
     files = [path for path in sorted(sources.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
     return [name for name in (path.relative_to(sources).as_posix() for path in files) if name not in held]
+
+
+def page_of_other_code(archive: Path) -> str:
+    """Return what is wrong with the archive of the paper's page; nothing if the code of this release gave its numbers."""
+    from aegis.paper.bench_units import code_version
+
+    page, release = json.loads(archive.read_text(encoding="utf-8"))["code"], code_version()
+    if page == release:
+        return ""
+    return (
+        f"docs/{archive.name} and docs/paper.md hold numbers of code {page}, the release is code {release}: run "
+        "`aegis bench run all --preset full` and `aegis bench report --preset full`, and copy both pages and the figures to docs/"
+    )
 
 
 def interpreters(versions: Sequence[str]) -> list[Path]:
