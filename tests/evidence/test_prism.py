@@ -54,6 +54,24 @@ def test_closed_form_is_the_equation_and_stays_below_its_limit(shares, largest, 
     assert ("limit" in bound.lam_from) == (bound.lam == 0.95 / largest)
 
 
+@pytest.mark.parametrize("eta", [0.01, 0.05, 0.5])
+def test_the_margin_of_the_closed_form_can_be_set(eta):
+    values = np.full(20, 3.0)  # S^2 = 0: the closed form is at its limit
+    assert closed_form_lam(values, 3.0, 3.0, eta=eta) == (1 - eta) / 3.0
+    bound = published_bound(values, 0.05, "closed form", 3.0, eta=eta)
+    assert (bound.lam, bound.lam_from) == ((1 - eta) / 3.0, "closed form, at its limit (1 - eta)/B")
+    free = math.sqrt(2 * (0.3 + math.log(20)) / (20 * 2.0**2))  # 0.287, above the limit for the largest margin alone
+    other = published_bound(np.full(20, 1.0), 0.05, "closed form", 3.0, kl=0.3, eta=eta)
+    assert other.lam == pytest.approx(min(free, (1 - eta) / 3.0))
+    assert ("limit" in other.lam_from) == (eta == 0.5)
+
+
+@pytest.mark.parametrize("eta", [0.0, 1.0, -0.1, math.nan])
+def test_a_margin_outside_of_0_and_1_is_refused(eta):
+    with pytest.raises(SettingError, match="eta"):
+        closed_form_lam(np.ones(4), 2.0, 3.0, eta=eta)
+
+
 def test_closed_form_is_near_the_best_lam_when_lam_b_is_small():
     values = stream(1, "near").random(20_000)
     best = max(published_bound(values, 0.05, lam, 1.0).value for lam in np.geomspace(1e-3, 0.9, 400))

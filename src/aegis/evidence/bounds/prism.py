@@ -28,7 +28,7 @@ from aegis.evidence.sketch import check_delta
 # The inverse temperature lam: a number, or how to choose it.
 Temperature = float | Literal["closed form", "root"]
 
-LAM_MARGIN = 0.05  # eta: how far below 1/B the closed form is kept
+LAM_MARGIN = 0.05  # eta unless another is set: how far below 1/B the closed form is kept
 
 
 def ls_estimate(values: Array, lam: float, largest: float, weights: Array | None = None) -> float:
@@ -47,16 +47,20 @@ def ls_estimate(values: Array, lam: float, largest: float, weights: Array | None
     return largest + float((np.log(inside) @ q).sum()) / (lam * len(units))
 
 
-def closed_form_lam(values: Array, largest: float, cost: float, weights: Array | None = None) -> float:
-    """Return `min((1 - eta)/B, sqrt(2 C / (K S^2)))` with `S^2 = 1/K sum_k E_Q (B - L_k)^2`; eta is LAM_MARGIN, C is `cost`.
+def closed_form_lam(
+    values: Array, largest: float, cost: float, weights: Array | None = None, *, eta: float = LAM_MARGIN
+) -> float:
+    """Return `min((1 - eta)/B, sqrt(2 C / (K S^2)))` with `S^2 = 1/K sum_k E_Q (B - L_k)^2`; C is `cost`, eta the margin.
 
     It minimises the bound to leading order *on the data the bound is evaluated on*, which the theorem does not allow.
     """
     units = particle_values(values)
+    if not 0.0 < eta < 1.0:
+        raise SettingError(f"eta, how far below 1/B the closed form is kept, lies between 0 and 1, found {eta!r}")
     if not (cost > 0 and largest > 0):
         raise SettingError(f"the closed form needs C > 0 and B > 0, found {cost} and {largest}")
     total = float((np.square(largest - units) @ particle_weights(weights, units.shape[1])).sum())  # K S^2
-    limit = (1.0 - LAM_MARGIN) / largest
+    limit = (1.0 - eta) / largest
     return limit if total == 0 else min(limit, math.sqrt(2.0 * cost / total))
 
 
@@ -149,15 +153,17 @@ def published_bound(
     kl: float = 0.0,
     weights: Array | None = None,
     reading: BoundOrigin | None = None,
+    *,
+    eta: float = LAM_MARGIN,
 ) -> PublishedBound:
     """Return the theorem's bound from unit values `[K]` or `[K, N]`, units by particles.
 
     lam: a number fixed beforehand, 'root' for 1/sqrt(K), or 'closed form'. largest: B. kl: sum of KL(Q_X || p0_X) over the
-    mechanisms of the scope, 0 if Q = p0. weights: Q over the particles `[N]`.
+    mechanisms of the scope, 0 if Q = p0. weights: Q over the particles `[N]`. eta: the margin of the closed form.
     """
     cost = check_kl(kl) + math.log(1.0 / check_delta(delta))
     origin, units = reading or BoundOrigin(), particle_values(values)
-    used, lam_from = choose_lam(lam, units, cost, largest, weights)
+    used, lam_from = choose_lam(lam, units, cost, largest, weights, eta)
     estimate = ls_estimate(units, used, largest, weights)
     met, unmet = sort_conditions(_conditions(units, largest, origin, lam_from))
     return PublishedBound(
@@ -178,13 +184,15 @@ def published_bound(
     )
 
 
-def choose_lam(lam: Temperature, values: Array, cost: float, largest: float, weights: Array | None) -> tuple[float, str]:
-    """Return lam and how it was chosen; cost: KL and log(1/delta) together."""
+def choose_lam(
+    lam: Temperature, values: Array, cost: float, largest: float, weights: Array | None, eta: float = LAM_MARGIN
+) -> tuple[float, str]:
+    """Return lam and how it was chosen; cost: KL and log(1/delta) together. eta: the margin of the closed form."""
     if lam == "root":
         return root_lam(len(values), largest), "root"
     if lam == "closed form":
-        used = closed_form_lam(values, largest, cost, weights)
-        return used, "closed form" if used < (1.0 - LAM_MARGIN) / largest else "closed form, at its limit (1 - eta)/B"
+        used = closed_form_lam(values, largest, cost, weights, eta=eta)
+        return used, "closed form" if used < (1.0 - eta) / largest else "closed form, at its limit (1 - eta)/B"
     return check_lam(lam, largest), "given"
 
 
