@@ -26,7 +26,7 @@ from aegis.handover import (
     replay_events,
 )
 from aegis.handover.hosts.causal import lifted_particle_gains
-from aegis.mechanisms import NIG, build_belief
+from aegis.mechanisms import MODELS, NIG, build_belief
 from aegis.paper.pac_bayes_gate import (
     PacBayesGate,
     PacBayesSettings,
@@ -216,7 +216,7 @@ def test_after_a_flip_only_units_of_the_new_phase_count_and_the_belief_at_the_fl
         gate.advance(gate.state.episode + 50)
         assert gate.state.episode < 1500
     flip, states = flips(gate)[0], gate.beliefs["meta"].prior
-    assert states is not prior_belief(world, gate.legacy, "linear", 1, Scope("meta")).prior
+    assert states is not prior_belief(world, gate.legacy, MODELS["linear"], 1, Scope("meta")).prior
     assert states["Y"].shape == pytest.approx(2.0 + flip.episode * 4 / 2)  # half a unit of shape per innermost decision
     gate.advance(flip.episode + 101)
     late = [look for look in gate.looks if look.episode > flip.episode]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_the_plant_meets_every_policy_with_the_same_noise_and_cuts_its_runs_anyw
 def naive_look(gate, level, rewards, highest, episodes):
     """Return the estimate minus the legacy's mean as the paper writes it, with loops, in units of the rewards given `[n]`."""
     batch = gate._episodes(0, episodes)
-    plan = gate._plan(gate.rule, [level], episodes)
+    plan = gate._plans.plan(gate.belief, gate.host.rule, [level], episodes)
     table, full = batch.levels[level], plan.full(level, batch)
     rows = batch.ancestors("inner")[level]
     owner = batch.episode_of("inner")
@@ -288,8 +289,9 @@ def test_a_reward_that_is_never_above_zero_has_no_b():
     plant = CounterExample()
     gate = published(plant, plant.legacy, stride=10)
     gate.advance(10)
-    measure = reward_measure(plant.problem)
-    look, hands_over = gate._judged(LEVEL, gate._episodes(0, 10), type(measure)("earned", -9.0, -1.0, "maximise"))
+    algorithm = replace(gate.algorithm, measure=type(gate.algorithm.measure)("earned", -9.0, -1.0, "maximise"))
+    plan = gate._plans.plan(gate.belief, gate.host.rule, [LEVEL], 10)
+    look, hands_over = algorithm.judge([LEVEL], 10, plan, 1.0, gate._episodes(0, 10))
     assert look.gain is None
     assert "B is not defined" in look.words
     assert not hands_over

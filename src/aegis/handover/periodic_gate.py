@@ -32,7 +32,9 @@ WATCH_BLOCK = 64  # episodes that are run before `watch` gets their events
 class GateLook:
     """What a gate saw of a level after an episode: the gain it computed, in scaled units, and what it had to reach.
 
-    gain: None if it could not be computed. words: how it came about.
+    gain: None if it could not be computed. words: how it came about. units: on how many episodes. bound: what the same numbers
+    bound the gain by where a price for their error is subtracted; None where `gain` has paid it. decides: False for a look at
+    what was handed over already, which changes nothing.
     """
 
     episode: int
@@ -40,6 +42,9 @@ class GateLook:
     gain: float | None
     margin: float
     words: str
+    units: int = 0
+    bound: float | None = None
+    decides: bool = True
 
 
 @dataclass(slots=True)
@@ -63,6 +68,11 @@ class PeriodicGate(GateRun):
         """Return the levels that may still be handed over, innermost first."""
         return tuple(name for name in self.state.levels if self.state.at(name) is None)
 
+    @property
+    def looks_go_on(self) -> bool:
+        """Return whether there is anything to look at: a level that may still be handed over."""
+        return bool(self.open_levels)
+
     # ---- going on ----------------------------------------------------------------------------------------------------------
 
     def advance(self, episodes: int, watch: Watch | None = None) -> None:
@@ -81,7 +91,7 @@ class PeriodicGate(GateRun):
 
     def _look_if_due(self) -> list[Event]:
         now = self.state.episode
-        if now % self.settings.stride or now == self.last_look or not self.open_levels or self.state.paused is not None:
+        if now % self.settings.stride or now == self.last_look or not self.looks_go_on or self.state.paused is not None:
             return []
         before, self.last_look = len(self.events), now
         audited = self._audit.asked(before=self.state.put_off) if self.certificate else NO_RESPONSE

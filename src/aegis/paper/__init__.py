@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from aegis.paper.counter_example import CounterExample
     from aegis.paper.gates import register_gates
     from aegis.paper.pac_bayes_gate import PacBayesGate, PacBayesSettings
-    from aegis.paper.published_gate import PublishedGate, PublishedSettings
+    from aegis.paper.published_gate import PublishedGate
+    from aegis.paper.published_looks import PublishedSettings
 
 _MODULES = {
     "bench_claims": "judge_claim",
@@ -28,7 +29,8 @@ _MODULES = {
     "counter_example": "CounterExample",
     "gates": "register_gates",
     "pac_bayes_gate": "PacBayesGate PacBayesSettings",
-    "published_gate": "PublishedGate PublishedSettings",
+    "published_gate": "PublishedGate",
+    "published_looks": "PublishedSettings",
 }
 
 __all__ = [

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 
 from aegis.handover import GateKind, register_gate
 from aegis.paper.pac_bayes_gate import PacBayesGate, PacBayesSettings
-from aegis.paper.published_gate import PublishedGate, PublishedSettings
+from aegis.paper.published_gate import PublishedGate
+from aegis.paper.published_looks import PublishedSettings
 
 PAPER_GATES: Mapping[str, GateKind] = {
     "pac-bayes": GateKind(PacBayesGate, PacBayesSettings),

@@ -43,7 +43,8 @@ from aegis.handover import (
 )
 from aegis.mechanisms import NIG, Belief, Draw, RegressionDraw, Theta
 from aegis.ope import reward_measure
-from aegis.paper.published_gate import Count, PaperGateSettings, prior_belief
+from aegis.paper.published_gate import prior_belief
+from aegis.paper.published_looks import Count, PaperGateSettings
 from aegis.planning import COARSE, Planned, Thompson, plan_policy
 from aegis.problem import Array, Batch, Policy, Scope
 from aegis.rng import stream
@@ -112,7 +113,8 @@ class PacBayesSettings(PaperGateSettings):
 
 @dataclass(slots=True)
 class PacBayesGate(PeriodicGate):
-    """A run of the gate. The host, one of those that plan, gives its name only: particles are draws of the gate's own belief.
+    """A run of the gate. The host, one of those that plan, gives its name and, if it has exactly one, its model: particles are
+    draws of the gate's own belief.
 
     beliefs: by level, about the mechanisms that planning there looks at; their prior is that of the present phase.
     """
@@ -132,9 +134,10 @@ class PacBayesGate(PeriodicGate):
             )
         if self.problem.guards:
             raise SettingError("the pac-bayes gate does not test guards; use the gate 'challenger'")
+        model = self.settings.model_of(self.host)
         for level in self.state.levels:
             check_single_level(self.problem, level)
-            self.beliefs[level] = prior_belief(self.plant, self.legacy, self.settings.model, self.seed, Scope(level))
+            self.beliefs[level] = prior_belief(self.plant, self.legacy, model, self.seed, Scope(level))
 
     @property
     def acting(self) -> Policy:
@@ -179,7 +182,7 @@ class PacBayesGate(PeriodicGate):
         bound = sharp_grid_bound(gains, PRIOR_GRID, risk, cost, weights, high=2.0 * LIFT)
         margin = margin_of(self.problem, Scope(level)) / reward_measure(self.problem).width
         words = f"{len(batch)} units, {cost:.1f} nats for the prior, risk {risk:.3g}"
-        return GateLook(self.state.episode, level, bound.value - LIFT, margin, words)
+        return GateLook(self.state.episode, level, bound.value - LIFT, margin, words, units=len(batch))
 
     def _noise_matters(self, level: str, drawn: Planned) -> bool:
         """Say whether a plan depends on the drawn noise: not at the innermost level if everything is affine."""

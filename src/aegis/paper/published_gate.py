@@ -4,97 +4,94 @@ See docs/theory.md, The published recipe, and where it fails.
 
 The legacy acts and is logged. Every `stride` episodes, at each level that it still controls, the logarithmic-smoothing
 estimate of the agent's value is compared with the legacy's mean reward, with nothing subtracted from the one or added to the
-other. Once it reaches it, the agent acts at that level for good, planned anew in every episode.
+other. Once it reaches it, the agent acts at that level for good, planned anew in every episode. What a look computes, and on
+which episodes, is in `published_looks`. Looks at a level go on after it was handed over, on its buffer, which no longer grows:
+they decide nothing.
 
 Weights are those of the paper's demonstration: cut at `largest_weight`, on raw rewards unless `rewards` says 'scaled'. At
-outer levels the legacy is mixed with a uniform choice at rate `positivity`, as it was there. The log of one level goes on to
-grow after another level has flipped, although it then describes another hybrid.
+outer levels the legacy is mixed with a uniform choice at rate `positivity`, as it was there. The buffer of one level goes on to
+grow after another level has flipped, although it then describes another hybrid; `freeze_at_first_flip` ends that.
 
-Three switches, as in the paper: `risk_adjust_inner` acts on mean minus kappa_k standard deviations after a flip, else as the
-host does; `optimal_lambda` takes lambda*, else 1/sqrt(K); without `progressive_handover` there is no gate: the agent acts from
-the start.
+| paper | here |
+|---|---|
+| Algorithm 2, line by line | `_in_control` (who acts), `_learn` (HostUpdate), `_look` (the gate) |
+| switch risk_adjust_inner | after a flip the agent acts on mean minus kappa_k standard deviations, else as the host does |
+| switch optimal_lambda | lambda*, else 1/sqrt(K) |
+| switch progressive_handover | the gate; without it the agent acts from the start: `aegis.agents.Online` plans |
+| all three switches off | Algorithm 1, bit for bit the run of an agent with the host's name, model and rule |
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Protocol
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, Strict, StrictBool, ValidationError, model_validator
-
-from aegis.agents import prior_scalings
-from aegis.certificate import margin_of
-from aegis.errors import RefusedError, SettingError, check_choice
-from aegis.evidence import BoundOrigin, PublishedBound, published_bound
-from aegis.handover import CausalHost, GateLook, PeriodicGate, check_single_level, particle_ratios
-from aegis.mechanisms import MODELS, Belief, build_belief
-from aegis.ope import Measure, reward_measure
-from aegis.planning import COARSE, Lcb, Planned, Rule, plan_policy
+from aegis.agents import Agent, Online, make_online, prior_scalings
+from aegis.errors import SettingError
+from aegis.handover import CausalHost, PeriodicGate, check_single_level
+from aegis.mechanisms import Belief, ModelSettings, build_belief
+from aegis.paper.published_looks import Algorithm2, Buffers, PublishedSettings
+from aegis.planning import COARSE, RULES, ByLevel, Integration, Lcb, Planned, Rule, default_integration, plan_policy
 from aegis.policies import Floored, Legacy, Uniform
-from aegis.problem import Array, Batch, Plant, Policy, Scope, explain_validation_error, nested_means
+from aegis.problem import Plant, Policy, Scope
 from aegis.rng import stream
 
 STANDARDISED_BY = 20  # episodes of the legacy, of other seeds, for models whose length-scales need it
 
-Count = Annotated[int, Strict(), Field(ge=1)]
-Probability = Annotated[float, Strict(), Field(gt=0, lt=1)]
+PESSIMISM_DRAWS = 16  # of mean and spread, unless n_mc says otherwise
 
 
-class PaperGateSettings(BaseModel):
-    """Settings that the gates of the paper share. stride: episodes between looks. model: of the mechanisms."""
+class Acting(Protocol):
+    """What the agent believes before the first episode, and how it acts where it is in control."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    def prior(self) -> Belief:
+        """Return p0."""
 
-    delta: Probability = 0.05
-    stride: Count = 50
-    model: str = "linear"
-    levels: tuple[str, ...] = ()
-
-    def __init__(self, **settings: Any) -> None:
-        try:
-            super().__init__(**settings)
-        except ValidationError as error:
-            raise SettingError(f"gate: {'; '.join(explain_validation_error(error, settings, type(self), {}))}") from error
-
-    @model_validator(mode="after")
-    def _check_model(self) -> PaperGateSettings:
-        check_choice(self.model, MODELS, "model")
-        return self
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return settings from plain data; SettingError for a name that does not exist."""
-        return cls(**values)
-
-    def plain(self) -> dict[str, Any]:
-        """Return plain data, from which `of` makes the same settings."""
-        return self.model_dump(mode="json")
+    def policy(self, belief: Belief, levels: Iterable[str], episode: int) -> Planned:
+        """Return what acts at some levels in an episode, from the belief before it."""
 
 
-class PublishedSettings(PaperGateSettings):
-    """Settings of Algorithm 2 as in the paper's demonstration.
+@dataclass(frozen=True, slots=True)
+class BehindGate:
+    """An agent behind the gate: it plans any set of levels, the legacy with its uniform choices acting at the others."""
 
-    delta: enters lambda* and kappa_k, and promises nothing. largest_weight: w_max, at which weights are cut; None leaves them and
-    takes the largest one seen for B. positivity: share of uniform choices at all levels but the innermost. rewards: 'raw', or
-    'scaled' to [0, 1] as the paper's theorem asks. refresh: episodes between two updates of the agent once it acts, a divisor of
-    stride; 1 is the paper's.
-    """
+    plant: Plant
+    legacy: Policy
+    explored: Policy
+    model: ModelSettings
+    rule: Rule
+    integration: Integration
+    seed: int
 
-    largest_weight: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] | None = 1.0
-    positivity: Annotated[float, Strict(), Field(ge=0, lt=1)] = 0.05
-    rewards: Literal["raw", "scaled"] = "raw"
-    risk_adjust_inner: StrictBool = True
-    optimal_lambda: StrictBool = True
-    progressive_handover: StrictBool = True
-    refresh: Count = 1
+    def prior(self) -> Belief:
+        """Return the prior about all mechanisms."""
+        return prior_belief(self.plant, self.legacy, self.model, self.seed)
 
-    @model_validator(mode="after")
-    def _check_refresh(self) -> PublishedSettings:
-        if self.stride % self.refresh:
-            raise SettingError(f"gate: 'refresh' divides 'stride', found {self.refresh} and {self.stride}")
-        return self
+    def policy(self, belief: Belief, levels: Iterable[str], episode: int) -> Planned:
+        """Return the plan by its own rule."""
+        return self.plan(belief, self.rule, levels, episode)
+
+    def plan(self, belief: Belief, rule: Rule, levels: Iterable[str], episode: int) -> Planned:
+        """Return a plan by any rule."""
+        scope = sorted(levels)
+        rng = stream(self.seed, "published", *scope, episode)
+        return plan_policy(belief, rule, rng, scope, self.explored, integration=self.integration, episode=episode)
+
+
+@dataclass(frozen=True, slots=True)
+class FromTheStart:
+    """An agent without a gate: Algorithm 1 on the levels it may control, the legacy acting at the others."""
+
+    online: Online
+
+    def prior(self) -> Belief:
+        """Return the prior about the mechanisms that its levels look at."""
+        return self.online.prior()
+
+    def policy(self, belief: Belief, levels: Iterable[str], episode: int) -> Planned:
+        """Return the plan of the episode; its levels never change."""
+        return self.online.policy(belief, episode)
 
 
 @dataclass(slots=True)
@@ -104,8 +101,11 @@ class PublishedGate(PeriodicGate):
     name: ClassVar[str] = "published"
     certificate: ClassVar[bool] = False
     settings: PublishedSettings
+    algorithm: Algorithm2 = field(init=False, repr=False)
     belief: Belief = field(init=False, repr=False)
     learned: int = field(default=0, init=False)
+    _plans: BehindGate = field(init=False, repr=False)
+    _acting: Acting = field(init=False, repr=False)
     _planned: tuple[int, Policy] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -116,14 +116,36 @@ class PublishedGate(PeriodicGate):
             )
         for level in self.state.levels:
             check_single_level(self.problem, level)
-        self.belief = prior_belief(self.plant, self.legacy, self.settings.model, self.seed)
+        self.algorithm = Algorithm2.of(self.problem, self.settings, self.host)
+        self.algorithm.check_levels(self.state.levels)
+        self._plans = self._behind_gate(self.host)
+        self._acting = self._plans if self.settings.progressive_handover else self._from_the_start(self.host)
+        self.belief = self._acting.prior()
         if not self.settings.progressive_handover:
             self._hand_over(dict.fromkeys(self.state.levels, 0.0))
 
-    @property
-    def rule(self) -> Rule:
-        """Return the host's rule."""
-        return self.host.rule  # type: ignore[attr-defined]  # checked at the start
+    def _behind_gate(self, host: CausalHost) -> BehindGate:
+        model = self.settings.model_of(host)
+        return BehindGate(
+            plant=self.plant,
+            legacy=self.legacy,
+            explored=self.explored,
+            model=model,
+            rule=self._acting_rule(host),
+            integration=self.settings.integration(COARSE, model),
+            seed=self.seed,
+        )
+
+    def _from_the_start(self, host: CausalHost) -> FromTheStart:
+        model = self.settings.model_of(host)
+        integration = None if self.settings.n_mc is None else self.settings.integration(default_integration(self.problem), model)
+        agent = agent_of(host.name, model, self._acting_rule(host), integration)
+        return FromTheStart(make_online(self.plant, agent, self.seed, self.legacy, self.state.levels))
+
+    def _acting_rule(self, host: CausalHost) -> Rule:
+        """Return the rule by which the agent acts where it is in control."""
+        settings = self.settings
+        return Lcb(delta=settings.delta, draws=settings.n_mc or PESSIMISM_DRAWS) if settings.risk_adjust_inner else host.rule
 
     @property
     def explored(self) -> Policy:
@@ -133,6 +155,13 @@ class PublishedGate(PeriodicGate):
             return self.legacy
         anything = Legacy(self.problem, {name: Uniform() for name in self.problem.names})
         return Floored(self.problem, self.legacy, anything, self.settings.positivity, outer)
+
+    @property
+    def buffers(self) -> Buffers:
+        """Return how many episodes the buffer of each scope holds."""
+        held = {level: self.state.at(level) for level in self.state.levels}
+        flips = {level: now.since - 1 for level, now in held.items() if now is not None}
+        return Buffers(flips, self.settings.freeze_at_first_flip)
 
     @property
     def acting(self) -> Policy:
@@ -145,8 +174,7 @@ class PublishedGate(PeriodicGate):
         start = episode - episode % self.settings.refresh
         if self._planned is None or self._planned[0] != start:
             self._learn(start)
-            rule = Lcb(delta=self.settings.delta, draws=16) if self.settings.risk_adjust_inner else self.rule
-            self._planned = start, self._plan(rule, self.deployed, start)
+            self._planned = start, self._acting.policy(self.belief, self.deployed, start)
             self.deployed = dict.fromkeys(self.deployed, self._planned[1])
         return self._planned[1], start + self.settings.refresh
 
@@ -156,22 +184,25 @@ class PublishedGate(PeriodicGate):
             self.belief = self.belief.update(self._episodes(self.learned, episodes))
             self.learned = episodes
 
-    def _plan(self, rule: Rule, levels: Any, episode: int) -> Planned:
-        rng = stream(self.seed, "published", *sorted(levels), episode)
-        return plan_policy(self.belief, rule, rng, levels, self.explored, integration=COARSE, episode=episode)
-
     # ---- looking -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def looks_go_on(self) -> bool:
+        """Return whether there are looks: also at levels that were handed over, where they decide nothing."""
+        return self.settings.progressive_handover
 
     def _look(self) -> None:
         now = self.state.episode
         self._learn(now)
-        batch, measure = self._episodes(0, now), reward_measure(self.problem)
-        convinced = {}
-        for level in self.open_levels:
-            look, hands_over = self._judged(level, batch, measure)
-            self.looks.append(look)
-            if hands_over:
-                convinced[level] = look.gain or 0.0
+        looks, convinced = self.algorithm.looks(
+            self.state.levels,
+            self.buffers,
+            now,
+            self.belief,
+            self._episodes(0, now),
+            lambda rule, levels: self._plans.plan(self.belief, rule, levels, now),
+        )
+        self.looks += looks
         if convinced:
             self._hand_over(convinced)
 
@@ -183,63 +214,40 @@ class PublishedGate(PeriodicGate):
         policy = self._in_control(now)[0]
         for level, gain in gains.items():
             self._tried({level: policy}, 0.0)
-            self._flip(level, policy, gain, now)
+            self._flip(level, policy, gain, self.buffers.size([level], now))
 
     def _challenge(self, level: str) -> str:
         return self.name
 
-    def _judged(self, level: str, batch: Batch, measure: Measure) -> tuple[GateLook, bool]:
-        """Return what Algorithm 2 computes for a level, and whether it hands over."""
-        planned = self._plan(self.rule, {*self.deployed, level}, self.state.episode)
-        weights = planned.choice.weights
-        margin = margin_of(self.problem, Scope(level)) / measure.width
-        rewards, highest, unit = self._rewards(batch, measure)
-        ratios = particle_ratios(planned, level, batch, weights.size)
-        cut = self.settings.largest_weight
-        largest = highest * (float(ratios.max()) if cut is None else cut)
-        if not largest > 0:
-            return GateLook(self.state.episode, level, None, margin, "the highest reward is not above 0: B is not defined"), False
-        values = _values(batch, level, ratios if cut is None else np.minimum(ratios, cut), rewards)
-        gate = self._asked(level, values, batch.episode_means(rewards), largest, weights, cut is None)
-        if gate is None:
-            return GateLook(self.state.episode, level, None, margin, "the estimate does not exist for these values"), False
-        return GateLook(self.state.episode, level, gate.value / unit, margin, gate.label), gate.value >= margin * unit
 
-    def _asked(
-        self, level: str, values: Array, legacy: Array, largest: float, weights: Array, observed: bool
-    ) -> PublishedBound | None:
-        reading = BoundOrigin("observed" if observed else "declared", "draws")
-        lam: Any = "closed form" if self.settings.optimal_lambda else "root"
-        kl = self.belief.kl([level])
-        try:
-            return published_bound(values, self.settings.delta, lam, largest, kl, weights, reading).algorithm_2(legacy)
-        except (RefusedError, SettingError):  # a value too far below 0, or too few episodes for 1/sqrt(K)
-            return None
-
-    def _rewards(self, batch: Batch, measure: Measure) -> tuple[Array, float, float]:
-        """Return rewards `[n]` of which large ones are good, the highest possible, and how many of them a scaled unit is."""
-        if batch.reward is None:
-            raise RefusedError(f"the log holds no column '{measure.column}'")
-        known = np.isfinite(batch.reward) & (True if batch.observed is None else batch.observed)
-        rewards = np.where(known, batch.reward, measure.value(0.0))  # missing: the worst
-        if self.settings.rewards == "scaled":
-            return measure.scaled(rewards), 1.0, 1.0
-        sign = 1.0 if measure.goal == "maximise" else -1.0
-        return sign * rewards, max(sign * measure.low, sign * measure.high), measure.width
+def agent_of(name: str, model: ModelSettings, rule: Rule, integration: Integration | None) -> Agent:
+    """Return an agent with a name, a model and a rule; SettingError for a rule that is not in the table of rules."""
+    outer, inner = (rule.outer, rule.inner) if isinstance(rule, ByLevel) else (None, rule)
+    own, settings = _described(inner)
+    above, above_settings = (None, {}) if outer is None else _described(outer)
+    return Agent(
+        name=name,
+        model=model,
+        rule=own,
+        rule_settings=settings,
+        outer_rule=above,
+        outer_settings=above_settings,
+        integration=integration,
+    )
 
 
-def _values(batch: Batch, level: str, weights: Array, rewards: Array) -> Array:
-    """Return `[E, N]`: nested means of weight times reward, for weights `[n, N]` at the decisions of a level."""
-    innermost = list(batch.levels)[-1]
-    rows = batch.ancestors(innermost)[level]
-    return nested_means(batch, innermost, weights[rows] * rewards[:, None])
+def _described(rule: Rule) -> tuple[str, dict[str, Any]]:
+    """Return the name of a rule in the table of rules, and its parameters."""
+    name = next((name for name, kind in RULES.items() if type(rule) is kind), None)
+    if name is None:
+        raise SettingError(f"without a gate the host's rule is one of {', '.join(RULES)}, found a {type(rule).__name__}")
+    return name, {part.name: getattr(rule, part.name) for part in fields(rule)}  # type: ignore[arg-type]  # a dataclass
 
 
-def prior_belief(plant: Plant, legacy: Policy, model: str, seed: int, scope: Scope | None = None) -> Belief:
+def prior_belief(plant: Plant, legacy: Policy, model: ModelSettings, seed: int, scope: Scope | None = None) -> Belief:
     """Return the data-free prior p0 about the mechanisms of a scope.
 
     Models with length-scales are stated in standard deviations: of episodes of the legacy outside the run.
     """
-    settings = MODELS[model]
-    scalings = prior_scalings(plant, legacy, STANDARDISED_BY, seed) if settings.features == "fourier" else {}
-    return build_belief(plant.problem, settings, scope, scalings, seed)
+    scalings = prior_scalings(plant, legacy, STANDARDISED_BY, seed) if model.features == "fourier" else {}
+    return build_belief(plant.problem, model, scope, scalings, seed)

@@ -113,7 +113,7 @@ def _standing(state: GateState, measure: Measure, level: str, look: GateLook | N
             name="look",
             kind="handover",
             cap=math.inf,
-            units=look.episode - state.start,
+            units=look.units,
             bound=measure.gain(look.gain or 0.0),
             margin=measure.gain(look.margin),
             evidence=None,
@@ -233,7 +233,7 @@ def look_trajectory(looks: Sequence[GateLook], levels: Sequence[str], measure: M
     """Return what a gate computed at its looks, by level."""
     bounds: dict[str, list[LeadingBound]] = {level: [] for level in levels}
     for look in looks:
-        if look.gain is not None and look.level in bounds:
+        if look.gain is not None and look.decides and look.level in bounds:
             bounds[look.level].append(LeadingBound(look.episode, "", measure.gain(look.gain), measure.gain(look.margin)))
     return GateTrajectory({level: (tuple(own),) if own else () for level, own in bounds.items()}, ())
 
