@@ -1,26 +1,24 @@
-"""Algorithm 2 on a plant: the published numbers, the switches, and the counter-example that it hands over to a worse agent."""
+"""Algorithm 2 on a plant: the schedule, the switches, and the counter-example that it hands over to a worse agent."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from host_cases import world_of
+from published_cases import flips, published
 
+from aegis.agents import AGENTS, make_online, run
 from aegis.errors import InputError, PolicyError, SettingError
-from aegis.handover import HOSTS, Flipped, Frozen, UnitCounted, event_from_plain, event_to_plain, make_gate, replay_events
+from aegis.handover import HOSTS, CausalHost, Frozen, UnitCounted, event_from_plain, event_to_plain, make_gate, replay_events
+from aegis.mechanisms import MODELS
 from aegis.ope import reward_measure
-from aegis.paper import CounterExample, PublishedGate, PublishedSettings
+from aegis.paper import CounterExample, PublishedGate
 from aegis.paper.counter_example import LEVEL
-from aegis.planning import ThompsonChoice
+from aegis.planning import Integration, Thompson, ThompsonChoice
 from aegis.planning.value_rules import SpreadChoice, pessimism
 from aegis.policies import Constant, Legacy, path_full, policy_digest
-
-
-def published(plant, legacy, seed=1, host="ncts", **settings):
-    return make_gate("published", plant, legacy, HOSTS[host](), settings, seed)
 
 
 def until_it_flips(gate):
@@ -30,10 +28,6 @@ def until_it_flips(gate):
         gate.advance(gate.state.episode + gate.settings.stride)
         assert gate.state.episode < 2500
     return gate
-
-
-def flips(gate):
-    return [event for event in gate.events if isinstance(event, Flipped)]
 
 
 # ---- the counter-example ---------------------------------------------------------------------------------------------
@@ -76,76 +70,6 @@ def test_the_plant_meets_every_policy_with_the_same_noise_and_cuts_its_runs_anyw
     np.testing.assert_array_equal(np.concatenate([part.reward for part in parts]), whole.reward)
     assert whole.reward.mean() == pytest.approx(0.75, abs=0.15)
     np.testing.assert_array_equal(whole.levels[LEVEL].mu_taken, 1.0)
-
-
-# ---- the published numbers -------------------------------------------------------------------------------------------
-
-
-def naive_look(gate, level, rewards, highest, episodes):
-    """Return the estimate minus the legacy's mean as the paper writes it, with loops, in units of the rewards given `[n]`."""
-    batch = gate._episodes(0, episodes)
-    plan = gate._plans.plan(gate.belief, gate.host.rule, [level], episodes)
-    table, full = batch.levels[level], plan.full(level, batch)
-    rows = batch.ancestors("inner")[level]
-    owner = batch.episode_of("inner")
-    weight_cut = gate.settings.largest_weight
-    values = np.zeros((episodes, len(full)))
-    for episode in range(episodes):
-        for particle in range(len(full)):
-            products = []
-            for row in np.flatnonzero(owner == episode):
-                place = rows[row]
-                weight = full[particle, place, table.action[place]] / table.mu_taken[place]
-                products.append(min(weight, weight_cut) * rewards[row])
-            values[episode, particle] = np.mean(products)
-    largest = weight_cut * highest
-    square = np.mean((largest - values) ** 2)
-    cost = gate.belief.kl([level]) + np.log(1 / gate.settings.delta)
-    lam = min(0.95 / largest, np.sqrt(2 * cost / (episodes * square)))
-    estimate = largest + np.mean(np.log(1 - lam * (largest - values))) / lam
-    return estimate - np.mean([rewards[owner == episode].mean() for episode in range(episodes)])
-
-
-@pytest.mark.parametrize(("level", "cut", "kind"), [("inner", 1.0, "raw"), ("meta", 2.0, "scaled"), ("inner", 3.0, "scaled")])
-def test_a_look_computes_what_the_paper_writes(level, cut, kind):
-    world = world_of(f_a=2.0)
-    gate = published(world, world.legacy("uniform"), largest_weight=cut, rewards=kind, stride=30)
-    gate.advance(61)
-    assert not gate.deployed
-    batch, measure = gate._episodes(0, 60), reward_measure(world.problem)
-    rewards = measure.scaled(batch.reward) if kind == "scaled" else batch.reward
-    expected = naive_look(gate, level, rewards, 1.0 if kind == "scaled" else measure.high, 60)
-    (look,) = [look for look in gate.looks if look.level == level and look.episode == 60]
-    assert look.gain == pytest.approx(expected / (1.0 if kind == "scaled" else measure.width), rel=1e-9)
-    assert "not a certificate" in look.words
-
-
-def test_where_values_are_too_far_below_zero_the_estimate_does_not_exist_and_nothing_is_handed_over():
-    world = world_of(f_a=0.5)
-    gate = published(world, world.legacy("uniform"), stride=60, levels=("inner",))
-    gate.advance(61)
-    (look,) = gate.looks
-    assert look.gain is None
-    assert "does not exist" in look.words
-
-
-def test_weights_that_are_not_cut_take_the_largest_seen_for_b():
-    world = world_of(f_a=0.5)
-    gate = published(world, world.legacy("uniform"), largest_weight=None, rewards="scaled", stride=30)
-    gate.advance(31)
-    assert "B is the largest weight observed" in gate.looks[0].words
-
-
-def test_one_over_root_k_instead_of_lambda_star_waits_until_it_is_defined():
-    world, shared = world_of(f_a=0.5), {"rewards": "scaled", "largest_weight": 8.0, "levels": ("inner",)}
-    gains = {}
-    for optimal in (True, False):
-        gate = published(world, world.legacy("uniform"), optimal_lambda=optimal, **shared)
-        gate.advance(101)
-        gains[optimal] = [look.gain for look in gate.looks]
-    assert gains[False][0] is None  # K has to be above B^2 = 64
-    assert None not in gains[True]
-    assert gains[False][1] != gains[True][1]
 
 
 # ---- the schedule and its switches -----------------------------------------------------------------------------------
@@ -247,6 +171,83 @@ def test_events_of_another_run_are_refused():
         published(plant, plant.legacy, seed=2).restore(whole.events)
 
 
+# ---- Algorithm 1 -----------------------------------------------------------------------------------------------------
+
+SWITCHES = ("risk_adjust_inner", "optimal_lambda", "progressive_handover")
+
+
+def host_like(name):
+    """Return an agent of the table as a host."""
+    agent = AGENTS[name]
+    return CausalHost(name, agent.make_rule(), {name: agent.model})
+
+
+def assert_same_episodes(gate, online, episodes):
+    """Every decision, its probability and every reward are those of Algorithm 1."""
+    belief = online.prior()
+    for episode, (batch, after) in enumerate(online.steps(belief, 0, episodes)):
+        mine = gate._episodes(episode, episode + 1)
+        np.testing.assert_array_equal(mine.reward, batch.reward)
+        for level, table in batch.levels.items():
+            np.testing.assert_array_equal(mine.levels[level].action, table.action)
+            np.testing.assert_array_equal(mine.levels[level].mu_taken, table.mu_taken)
+        belief = after
+
+
+@pytest.mark.parametrize("name", ["nested_cts", "nested_nig", "aegis_handover", "d_optimal_nig"])
+def test_with_all_switches_off_a_run_is_algorithm_1_bit_for_bit(name):
+    world = world_of("unified")
+    legacy, off = world.legacy("uniform"), dict.fromkeys(SWITCHES, False)
+    gate = published(world, legacy, seed=7, host=host_like(name), **off)
+    gate.advance(30)
+    online = make_online(world, AGENTS[name], 7, legacy)
+    assert_same_episodes(gate, online, 30)
+    result = run(online, 30)
+    np.testing.assert_array_equal(
+        [gate._episodes(k, k + 1).episode_means(gate._episodes(k, k + 1).reward)[0] for k in range(30)], result.means
+    )
+    gate._learn(30)
+    for mechanism, state in result.belief.states.items():
+        np.testing.assert_array_equal(gate.belief.states[mechanism].moments().mean, state.moments().mean)
+    assert not gate.looks
+
+
+def test_without_a_gate_levels_that_are_not_handed_over_stay_the_legacy_s():
+    world = world_of("unified")
+    legacy, off = world.legacy("uniform"), dict.fromkeys(SWITCHES, False)
+    gate = published(world, legacy, seed=7, host=host_like("nested_nig"), levels=("inner",), **off)
+    gate.advance(10)
+    assert_same_episodes(gate, make_online(world, AGENTS["nested_nig"], 7, legacy, ["inner"]), 10)
+
+
+def test_without_a_gate_the_other_switches_are_kept():
+    world = world_of()
+    pessimistic = published(world, world.legacy("uniform"), progressive_handover=False, n_mc=4)
+    assert isinstance(pessimistic.acting.choice, SpreadChoice)
+    assert pessimistic.acting.choice.theta.count == 4
+    assert pessimistic.acting.integration == Integration(nodes=32, samples=4)
+
+
+def test_without_a_gate_a_rule_needs_a_name():
+    class Own(Thompson):
+        """A rule of a user's own."""
+
+    world = world_of()
+    host = CausalHost("own", Own(2), {"linear": MODELS["linear"]})
+    settings = dict.fromkeys(SWITCHES, False)
+    with pytest.raises(SettingError, match="found a Own"):
+        published(world, world.legacy("uniform"), host=host, **settings)
+
+
+def test_the_agent_of_the_paper_behind_the_gate_of_the_paper():
+    world = world_of(f_a=2.0)
+    gate = published(world, world.legacy("sign:epsilon=0.0"), host=host_like("aegis_handover"), stride=10, rewards="scaled")
+    gate.advance(21)
+    assert gate._plans.model is AGENTS["aegis_handover"].model
+    assert len(gate.looks) == 4
+    assert all(look.gain is not None for look in gate.looks)
+
+
 # ---- what it is and what it needs ------------------------------------------------------------------------------------
 
 
@@ -260,41 +261,6 @@ def test_it_needs_a_host_with_a_rule(host):
     made = HOSTS[host](plant.legacy) if host == "external" else HOSTS[host]()
     with pytest.raises(SettingError, match=f"found '{host}'"):
         make_gate("published", plant, plant.legacy, made, None, 1)
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"stride": 0}, "'stride' should be greater than or equal to 1"),
-        ({"stride": 50, "refresh": 7}, "'refresh' divides 'stride'"),
-        ({"largest_weight": 0.0}, "'largest_weight' should be greater than 0"),
-        ({"positivity": 1.0}, "'positivity'"),
-        ({"delta": 1.5}, "'delta'"),
-        ({"rewards": "rew"}, "'rewards' should be 'raw' or 'scaled'"),
-        ({"model": "liner"}, "did you mean 'linear'"),
-        ({"strides": 3}, "did you mean 'stride'"),
-    ],
-)
-def test_bad_settings_are_refused(settings, says):
-    with pytest.raises(SettingError, match=says):
-        PublishedSettings.of(settings)
-
-
-def test_settings_survive_as_plain_data():
-    settings = PublishedSettings(stride=20, refresh=5, levels=("inner",))
-    assert PublishedSettings.of(json.loads(json.dumps(settings.plain()))) == settings
-
-
-def test_a_reward_that_is_never_above_zero_has_no_b():
-    plant = CounterExample()
-    gate = published(plant, plant.legacy, stride=10)
-    gate.advance(10)
-    algorithm = replace(gate.algorithm, measure=type(gate.algorithm.measure)("earned", -9.0, -1.0, "maximise"))
-    plan = gate._plans.plan(gate.belief, gate.host.rule, [LEVEL], 10)
-    look, hands_over = algorithm.judge([LEVEL], 10, plan, 1.0, gate._episodes(0, 10))
-    assert look.gain is None
-    assert "B is not defined" in look.words
-    assert not hands_over
 
 
 def test_chances_are_those_of_the_plan_at_every_level():

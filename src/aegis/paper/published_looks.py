@@ -141,18 +141,16 @@ class Buffers:
     frozen: bool = False
 
     def size(self, scope: Iterable[str], now: int) -> int:
-        """Return how many episodes the buffer of a scope has after `now` closed episodes.
+        """Return how many episodes the buffer of a scope has after `now` closed ones: those before any of its levels flipped.
 
-        Of a single level: those before it was handed over. Of several together: those before anything was.
+        Of all levels together these are the episodes before the first flip.
         """
-        levels = tuple(scope)
-        stops = self.flips.values() if len(levels) > 1 or self.frozen else [self.flips.get(name, now) for name in levels]
-        return min([now, *stops])
+        stopping = self.flips if self.frozen else scope
+        return min([now, *(self.flips[level] for level in stopping if level in self.flips)])
 
     def is_open(self, scope: Iterable[str]) -> bool:
-        """Return whether a look at the scope can still hand over: its levels are the legacy's, and of several all levels are."""
-        levels = tuple(scope)
-        return not self.flips if len(levels) > 1 else not self.flips.keys() & set(levels)
+        """Return whether a look at the scope can still hand over: the legacy has all its levels."""
+        return not self.flips.keys() & set(scope)
 
     def acted(self, scope: Iterable[str], now: int) -> frozenset[str]:
         """Return the scope and the levels at which the agent acted in some episode of its buffer: the hybrid it speaks of."""
