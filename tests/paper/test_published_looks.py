@@ -249,7 +249,7 @@ def test_n_mc_reaches_the_looks_and_what_acts():
             rules.append(rule)
             return gate._plans.plan(gate.belief, rule, levels, 10)
 
-        gate.algorithm.looks(LEVELS, gate.buffers, 10, gate.belief, gate._episodes(0, 10), plan)
+        gate.algorithm.looks([(level,) for level in LEVELS], gate.buffers, 10, gate.belief, gate._episodes(0, 10), plan)
         assert rules == [Thompson(judged)] * 2
 
 

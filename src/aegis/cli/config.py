@@ -16,6 +16,7 @@ from aegis.problem import read_yaml
 
 DEFAULT_LEGACY = "uniform"
 TABLES = ("set", "gate-set", "margin")
+RUN_ONLY = ("world", "preset", "set", "plant", "episodes", "out", "report", "ledger")  # options that a log has no use for
 
 TEXT, COUNT, NUMBER, TABLE = "a text", "a whole number", "a number", "a mapping"
 Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
@@ -24,7 +25,8 @@ Margins = Annotated[dict[str, FiniteFloat], BeforeValidator(lambda sent: {"": se
 
 
 class HandoverRequest(BaseModel):
-    """A run of the gate. settings: of the world. gate_settings: of the gate. margins: by level, '' for all others.
+    """A run of the gate. settings: of the world. gate_settings: of the gate. margins: by level, '' for all others. log: to judge
+    instead of a run, with its problem file.
 
     places: file and line of settings that were read from a file, by 'set KEY', 'gate-set KEY' or 'margin KEY'. Descriptions say
     what is expected, for errors.
@@ -39,6 +41,8 @@ class HandoverRequest(BaseModel):
     legacy: Text | None = Field(None, description=TEXT)
     host: Text = Field("ncts", description=TEXT)
     gate: Text = Field("challenger", description=TEXT)
+    log: list[Text] | None = Field(None, description="a list of files")
+    problem: Place | None = Field(None, description=TEXT)
     episodes: int = Field(1000, ge=1, description=f"{COUNT} from 1")
     seed: int = Field(1, ge=0, description=f"{COUNT} from 0")
     margins: Margins = Field({}, alias="margin", description=f"{NUMBER} or {TABLE}")
@@ -95,6 +99,7 @@ def merge_request(typed: Mapping[str, Any], config: Path | None) -> HandoverRequ
             "the gate 'pac-bayes' draws what it hands over to from a belief of its own, and asks no host; found the host "
             f"'{merged['host']}': leave it out, or use the gate 'challenger'"
         )
+    _check_log_request(merged)
     places = {
         f"{table} {key}": f"{config}, line {lines[f'{table} {key}']}"
         for table in TABLES
@@ -102,6 +107,19 @@ def merge_request(typed: Mapping[str, Any], config: Path | None) -> HandoverRequ
         if key not in over[table] and f"{table} {key}" in lines
     }
     return HandoverRequest(**merged, places=places)
+
+
+def _check_log_request(options: Mapping[str, Any]) -> None:
+    """Raise SettingError if a recorded log is to be judged by a gate that cannot, or together with options of a run."""
+    if ("log" in options) != ("problem" in options):
+        raise SettingError("a recorded log is judged with its problem file: give --log and --problem, or neither")
+    if "log" not in options:
+        return
+    if options.get("gate") != "published":
+        raise SettingError("--log is for --gate published, which is not a certificate; 'aegis certify' certifies from a log")
+    for name in RUN_ONLY:
+        if options.get(name):
+            raise SettingError(f"a recorded log is judged as it is: leave out --{name}, or leave out --log")
 
 
 def read_config(path: Path) -> tuple[dict[str, Any], dict[str, int]]:

@@ -145,15 +145,17 @@ def _load_external_host(reference: str, problem: Problem) -> Any:
 
 
 def _with_margins(plant: Plant, margins: Mapping[str, float], places: Mapping[str, str]) -> Plant:
-    if not margins:
-        return plant
-    problem = plant.problem
+    return PlantWithMargins(plant, problem_with_margins(plant.problem, margins, places)) if margins else plant
+
+
+def problem_with_margins(problem: Problem, margins: Mapping[str, float], places: Mapping[str, str]) -> Problem:
+    """Return a problem with the margins of a request. places: where each was read, for errors."""
     for level in margins:
         if level:
             where = places.get(f"margin {level}")
             check_choice(level, problem.names, "level of --margin" + ("" if where is None else f" ({where})"))
     levels = tuple(replace(level, margin=margins.get(level.name, margins.get("", level.margin))) for level in problem.levels)
-    return PlantWithMargins(plant, replace(problem, levels=levels))
+    return replace(problem, levels=levels)
 
 
 RUN_FILES = {

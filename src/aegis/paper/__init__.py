@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from aegis.paper.gates import register_gates
     from aegis.paper.pac_bayes_gate import PacBayesGate, PacBayesSettings
     from aegis.paper.published_gate import PublishedGate
+    from aegis.paper.published_log import AS_PUBLISHED, LogLooks, judge_log
     from aegis.paper.published_looks import PublishedSettings
 
 _MODULES = {
@@ -30,15 +31,18 @@ _MODULES = {
     "gates": "register_gates",
     "pac_bayes_gate": "PacBayesGate PacBayesSettings",
     "published_gate": "PublishedGate",
+    "published_log": "AS_PUBLISHED LogLooks judge_log",
     "published_looks": "PublishedSettings",
 }
 
 __all__ = [
+    "AS_PUBLISHED",
     "PICTURE_KINDS",
     "Bench",
     "BenchPlan",
     "BenchResults",
     "CounterExample",
+    "LogLooks",
     "PacBayesGate",
     "PacBayesSettings",
     "PublishedGate",
@@ -48,6 +52,7 @@ __all__ = [
     "collect_results",
     "draw_figures",
     "judge_claim",
+    "judge_log",
     "list_benches",
     "load_bench",
     "parse_bench",

@@ -195,7 +195,7 @@ class PublishedGate(PeriodicGate):
         now = self.state.episode
         self._learn(now)
         looks, convinced = self.algorithm.looks(
-            self.state.levels,
+            self.algorithm.scopes(self.state.levels),
             self.buffers,
             now,
             self.belief,
@@ -204,7 +204,7 @@ class PublishedGate(PeriodicGate):
         )
         self.looks += looks
         if convinced:
-            self._hand_over(convinced)
+            self._hand_over({level: convinced[level] for level in self.state.levels if level in convinced})
 
     def _hand_over(self, gains: Mapping[str, float]) -> None:
         """Flip levels, by the published numbers that convinced; one plan then covers them and those flipped before."""

@@ -135,10 +135,12 @@ class Buffers:
     """The buffers of Algorithm 2, each the first so many episodes of the log.
 
     flips: after which episode each level was handed over. frozen: whether buffers of open levels stop growing at the first flip.
+    recorded: whether the legacy acted at all levels all the same, since the log was written without a gate.
     """
 
     flips: Mapping[str, int]
     frozen: bool = False
+    recorded: bool = False
 
     def size(self, scope: Iterable[str], now: int) -> int:
         """Return how many episodes the buffer of a scope has after `now` closed ones: those before any of its levels flipped.
@@ -154,6 +156,8 @@ class Buffers:
 
     def acted(self, scope: Iterable[str], now: int) -> frozenset[str]:
         """Return the scope and the levels at which the agent acted in some episode of its buffer: the hybrid it speaks of."""
+        if self.recorded:
+            return frozenset(scope)
         stop = self.size(scope, now)
         return frozenset(scope) | {name for name, flip in self.flips.items() if flip < stop}
 
@@ -190,14 +194,15 @@ class Algorithm2:
             )
 
     def looks(
-        self, levels: Sequence[str], buffers: Buffers, now: int, belief: Belief, batch: Batch, plan: PlanFor
+        self, scopes: Iterable[Sequence[str]], buffers: Buffers, now: int, belief: Belief, batch: Batch, plan: PlanFor
     ) -> tuple[list[GateLook], dict[str, float]]:
         """Return the looks after `now` episodes, and the gains of the levels they hand over, which share that of a joint scope.
 
         belief: p_k, after all of them. batch: at least the episodes of the largest buffer.
         """
-        looks, convinced = [], {}
-        for scope in self.scopes(levels):
+        looks: list[GateLook] = []
+        convinced: dict[str, float] = {}
+        for scope in scopes:
             size = buffers.size(scope, now)
             if not size:
                 continue
@@ -209,7 +214,7 @@ class Algorithm2:
             else:
                 look = replace(look, decides=False, words=f"after the handover, decides nothing; {look.words}")
             looks.append(look)
-        return looks, {level: convinced[level] for level in levels if level in convinced}
+        return looks, convinced
 
     def judge(self, scope: Sequence[str], now: int, planned: Planned, kl: float, batch: Batch) -> tuple[GateLook, bool]:
         """Return what Algorithm 2 computes for a scope on its buffer, and whether it hands over. kl: KL(p_k || p0)."""

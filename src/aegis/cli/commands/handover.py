@@ -32,6 +32,14 @@ PAUSED = 4  # the exit code of a run whose gate is paused: its audit refused, an
 @click.option(
     "--gate", metavar="NAME", help="challenger, pac-bayes, or published (which is not a certificate).  [default: challenger]"
 )
+@click.option(
+    "--log",
+    multiple=True,
+    type=options.LogPath(),
+    metavar="LOG",
+    help="Judge a recorded log of the legacy by --gate published, with --problem, instead of a run; repeatable.",
+)
+@options.path_option("--problem", "FILE", "The problem file of --log.")
 @click.option("--episodes", type=click.IntRange(min=1), help="[default: 1000]")
 @click.option("--seed", type=click.IntRange(min=0), help="Everything random follows from it.  [default: 1]")
 @options.gate_limits
@@ -57,6 +65,7 @@ def command(
     margin: tuple[str, ...],
     gate_set: tuple[str, ...],
     caps: str | None,
+    log: tuple[Path | str, ...],
     overrides: tuple[str, ...],
     operator: tuple[str, ...],
     who: str | None,
@@ -79,21 +88,39 @@ def command(
       aegis handover --mode shadow --caps 2,3 --gate-set generations=2 --episodes 300
       aegis handover --plant greenhouse:plant --legacy greenhouse:legacy --host greedy --out run/
       aegis handover --config run.yaml
+      aegis handover --gate published --log log.parquet --problem problem.yaml
       aegis handover --config run.yaml --episodes 1200 --operator approve:inner --who ann --why "the trend holds"
     """
     from aegis.cli.config import merge_request, parse_margins
 
     typed |= {
         "caps": None if caps is None else list(options.parse_caps(caps)),
+        "log": [str(path) for path in log] or None,
         "margin": parse_margins(margin),
         "set": options.parse_settings(overrides),
         "gate-set": options.parse_settings(gate_set, "--gate-set"),
     }
     request = merge_request(typed, config)
+    if request.log is not None:
+        show_log_looks(request, operator, as_json)
+        return 0
     result = run_handover(request, as_json, parse_operator(operator, who, why, request.out))
     if as_json:
         print_json(result)
     return PAUSED if result["paused"] is not None else 0
+
+
+def show_log_looks(request: Any, operator: tuple[str, ...], as_json: bool) -> None:
+    """Judge a recorded log as the request says, and show the outcome."""
+    from aegis.cli.log_looks import judge_request, print_log_looks
+
+    if operator:
+        raise SettingError("--operator is about a run that is kept: a recorded log has none")
+    outcome, result = judge_request(request)
+    if as_json:
+        print_json(result)
+    else:
+        print_log_looks(outcome)
 
 
 def parse_operator(texts: tuple[str, ...], who: str | None, why: str | None, out: Path | None) -> list[Any]:
