@@ -96,7 +96,7 @@ def test_episodes_are_judged_in_the_order_of_time():
 
 
 def test_after_the_first_flip_a_level_is_judged_beside_the_legacy_that_went_on():
-    world = WithMargins.of(world_of(f_a=2.0), inner=-1e3, meta=1e3)
+    world = WithMargins.of(world_of("unified"), inner=-1e3, meta=1e3)
     legacy = world.legacy("uniform")
     log = world.episodes(0, 30, legacy, 1)
     outcome = judge(world, log, legacy, **SCALED)

@@ -12,7 +12,7 @@ from handover_runs import challenger, published
 from page_reader import Element, read, section
 
 from aegis.errors import OutputError
-from aegis.handover import Alarm, Frozen, Handover, OperatorAction, Paused, UnitCounted, step
+from aegis.handover import Alarm, Frozen, GateLook, Handover, OperatorAction, Paused, UnitCounted, step
 from aegis.ope import reward_measure
 from aegis.report import (
     describe_event,
@@ -20,7 +20,7 @@ from aegis.report import (
     write_handover_report,
 )
 from aegis.report.charts.handover_charts import flips_of
-from aegis.report.gate_standing import look_trajectory
+from aegis.report.gate_standing import level_standings, look_trajectory
 
 TRUTH = {"legacy": 0.225, "agent": 2.5, "oracle": 5.725}
 
@@ -154,6 +154,18 @@ def test_the_published_gate_is_not_a_certificate() -> None:
     assert [item.bound for phase in path.bounds["inner"] for item in phase] == [
         measure.gain(look.gain) for look in run.looks if look.level == "inner" and look.gain is not None
     ]
+
+
+def test_looks_after_a_flip_are_not_drawn_as_what_a_gate_decides_by() -> None:
+    run = published(20, stride=10)
+    look = GateLook(10, "inner", 0.1, 0.0, "", units=4)
+    after = GateLook(20, "inner", 0.2, 0.0, "", units=4, decides=False)
+    measure = reward_measure(run.problem)
+    (phase,) = look_trajectory([look, after], run.state.levels, measure).bounds["inner"]
+    assert [item.episode for item in phase] == [10]
+    (standing,) = [item for item in level_standings(run.state, measure, [look]) if item.level == "inner"]
+    assert standing.leading is not None
+    assert standing.leading.units == 4  # of its buffer
 
 
 def test_a_place_that_cannot_be_written(run: Handover, tmp_path: Path) -> None:
