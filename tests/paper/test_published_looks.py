@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -287,6 +289,17 @@ def test_without_a_model_named_it_is_the_host_s_own_if_it_has_one():
 def test_bad_settings_are_refused(settings, says):
     with pytest.raises(SettingError, match=says):
         PublishedSettings.of(settings)
+
+
+def test_every_setting_is_on_the_page_with_its_default():
+    page = (Path(__file__).parents[2] / "docs" / "handover.md").read_text(encoding="utf-8")
+    section = page.split("**`published`**")[1].split("\n## ")[0]
+    words = {"None": "null", "True": "true", "False": "false", "()": "all"}
+    for name, info in PublishedSettings.model_fields.items():
+        row = re.search(rf"^\| [^|]*`{name}`[^|]* \| ([^|]+) \|", section, flags=re.M)
+        assert row is not None, name
+        default = f"{info.default:g}" if isinstance(info.default, float) else str(info.default)
+        assert words.get(default, default) in row[1].strip().split(", "), name
 
 
 def test_settings_survive_as_plain_data():

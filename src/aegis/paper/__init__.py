@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aegis.paper.gates import register_gates
     from aegis.paper.pac_bayes_gate import PacBayesGate, PacBayesSettings
     from aegis.paper.published_gate import PublishedGate
-    from aegis.paper.published_log import AS_PUBLISHED, LogLooks, judge_log
+    from aegis.paper.published_log import LogLooks, judge_log
     from aegis.paper.published_looks import PublishedSettings
 
 _MODULES = {
@@ -31,12 +31,11 @@ _MODULES = {
     "gates": "register_gates",
     "pac_bayes_gate": "PacBayesGate PacBayesSettings",
     "published_gate": "PublishedGate",
-    "published_log": "AS_PUBLISHED LogLooks judge_log",
+    "published_log": "LogLooks judge_log",
     "published_looks": "PublishedSettings",
 }
 
 __all__ = [
-    "AS_PUBLISHED",
     "PICTURE_KINDS",
     "Bench",
     "BenchPlan",
