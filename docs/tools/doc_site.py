@@ -26,7 +26,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Reference": ("problem.md", "logs.md", "agents.md", "reference/cli.md"),
     "Python": ("reference/api.md", "reference/api/*.md"),
     "Decisions": ("decisions/*.md",),
-    "Results": ("coverage.md", "paper.md", "measurements.md"),
+    "Results": ("coverage.md", "paper.md", "paper-items.md", "open-problems.md", "measurements.md"),
     "Project": ("contributing.md", "security.md", "release.md", "changelog.md"),
 }
 OUTSIDE = {

@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/reference: `python docs/tools/doc_write.py`, as `make docs` does."""
+"""Write the generated pages of docs: `python docs/tools/doc_write.py`, as `make docs` does."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from pathlib import Path
 
 from doc_api import api_pages
 from doc_cli import cli_page
+from doc_items import items_page
 
 DOCS = Path(__file__).parents[1]
 
 
 def pages() -> dict[str, str]:
     """Return the generated pages by their place under docs/."""
-    return {"reference/cli.md": cli_page(), **api_pages()}
+    return {"paper-items.md": items_page(), "reference/cli.md": cli_page(), **api_pages()}
 
 
 def write() -> list[str]:

@@ -1,4 +1,4 @@
-"""docs/reference is what the commands and the docstrings say, and nothing public is without a word."""
+"""The generated pages are what the commands, the docstrings and the data say, and nothing public is without a word."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXAMPLES = [line for command in COMMANDS.values() for line in help_of(command)[1
 def test_the_pages_are_what_is_generated() -> None:
     wanted = pages()
     there = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs" / "reference").rglob("*.md")}
-    assert there == set(wanted), "write them again: make docs"
+    assert there == {place for place in wanted if place.startswith("reference/")}, "write them again: make docs"
     for place, text in wanted.items():
         assert (ROOT / "docs" / place).read_text(encoding="utf-8") == text, f"docs/{place}: write it again: make docs"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from aegis.paper import (
     ResultStore,
     bench_page,
     collect_results,
+    list_benches,
+    load_bench,
     parse_bench,
     plan_bench,
     run_plans,
@@ -75,6 +78,27 @@ def test_the_page_says_everything(kept: bench_page.Archive) -> None:
     shown = bench_page.html_page(kept, {"2a-1": "<?xml?><svg><title>x</title></svg>"})
     assert "<svg><title>x</title></svg>" in shown and "<?xml" not in shown
     assert len(re.findall("<section", shown)) == 3
+
+
+def test_the_head_says_by_what_claims_are_judged_and_leads_on(kept: bench_page.Archive) -> None:
+    head = bench_page.markdown_page(kept, "figures").partition("## ")[0]
+    shown = bench_page.html_page(kept, {}).partition("<section")[0]
+    for page in (bench_page.ITEMS_PAGE, bench_page.PROBLEMS_PAGE):
+        assert f"]({page})" in head and f'href="{page}"' in shown
+        assert (DOCS / page).exists()
+    assert bench_page.JUDGED_BY in head and bench_page.JUDGED_BY in unescape(shown)
+
+
+OURS = re.compile(r"(ours\b.*|certified|share|covered|gain_lower|value_lower|width)(@.*)?")  # arms and metrics
+
+
+@pytest.mark.parametrize("name", list_benches())
+def test_no_claim_of_the_paper_is_judged_by_what_is_ours(name: str) -> None:
+    """What the head of the page promises; texts among the entries of a claim are names of arms and of metrics."""
+    for claim in load_bench(name).claims:
+        named = {item for item in claim.entries.values() if isinstance(item, str)}
+        ours = sorted(item for item in named if OURS.fullmatch(item))
+        assert claim.whose == "ours" or not ours, f"{claim.says}: judged by {', '.join(ours)}"
 
 
 def test_what_is_far_from_the_paper_is_listed(kept: bench_page.Archive) -> None:

@@ -105,8 +105,17 @@ Every table and figure of the paper's evaluation, run by this package: `aegis be
 best reward that a controller of the same levels can reach. A claim holds, does not hold, or cannot be tested; the numbers
 behind it stand beside it, and whose claim it is. What the paper says is in its own column.
 
+{judged} [Every item of the paper]({items}) has its code and its test in a table; the paper's
+[open problems]({problems}) have a page of their own.
+
 {summary}
 """
+
+JUDGED_BY = (
+    "The paper's claims are judged by the settings that the paper describes: its world, legacy, agent, gate and bound. What "
+    "AEGIS does by default stands in separate rows, marked as ours, and decides no claim of the paper."
+)
+ITEMS_PAGE, PROBLEMS_PAGE = "paper-items.md", "open-problems.md"  # beside the page in the documentation
 
 
 def claims_summary(archive: Archive) -> str:
@@ -127,11 +136,16 @@ _FURTHER = ((FAILS, "do not"), (UNTESTED, "cannot be tested"))
 
 def markdown_page(archive: Archive, folder: str) -> str:
     """Return the page. folder: of the pictures, relative to the page."""
-    parts = [PAGE_HEAD.format(preset=archive.preset, summary=claims_summary(archive)), "\n".join(_differing_section(archive))]
+    parts = [_page_head(archive), "\n".join(_differing_section(archive))]
     for results, judged in archive.judged():
         figures = [f"{folder}/{name}.svg" for name in archive.figures.get(results.bench.name, [])]
         parts.append("\n".join(_section(results, judged, figures)))
     return "\n".join(parts)
+
+
+def _page_head(archive: Archive) -> str:
+    shown = {"judged": JUDGED_BY, "items": ITEMS_PAGE, "problems": PROBLEMS_PAGE}
+    return PAGE_HEAD.format(preset=archive.preset, summary=claims_summary(archive), **shown)
 
 
 def differing_results(archive: Archive) -> list[dict[str, str]]:
@@ -271,6 +285,9 @@ def html_page(archive: Archive, pictures: dict[str, str]) -> str:
         "differing": differing_results(archive),
         "about": DIFFERING_TEXT,
         "summary": claims_summary(archive),
+        "judged": JUDGED_BY,
+        "items": ITEMS_PAGE,
+        "problems": PROBLEMS_PAGE,
         "preset": archive.preset,
     }
     return str(_template().render(sections=sections, **shown, **words))
