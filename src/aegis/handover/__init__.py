@@ -44,8 +44,8 @@ from aegis.handover.gate_state import GateState, apply_event
 from aegis.handover.gate_state_archive import gate_state_from_plain, gate_state_to_plain
 from aegis.handover.hosts import HOSTS
 from aegis.handover.hosts.agent_hosts import agent_host
-from aegis.handover.hosts.beliefs import WarmStart, learn_belief
 from aegis.handover.hosts.base import Explorer, Host, Proposal, check_proposals
+from aegis.handover.hosts.beliefs import WarmStart, learn_belief
 from aegis.handover.hosts.causal import LIFT, CausalHost, check_single_level, particle_gains, particle_ratios
 from aegis.handover.hosts.external import ExternalHost
 from aegis.handover.periodic_gate import GateLook, PeriodicGate

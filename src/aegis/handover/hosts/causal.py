@@ -89,10 +89,10 @@ class CausalHost:
         return proposals
 
     def explore(self, history: History, levels: Sequence[str], seed: int) -> Policy:
-        """Return the policy that acts, at these levels, on the upper confidence bound of the planned value (the paper's AEGIS-UCB).
+        """Return the policy that acts at these levels on upper confidence bounds of the planned value (the paper's AEGIS-UCB).
 
-        One plan for all of them; the policies in control act elsewhere. It holds one set of posterior draws and is frozen, so that
-        its probabilities are exact.
+        One plan for all of them; the policies in control act elsewhere. It holds one set of posterior draws and is frozen, so
+        that its probabilities are exact.
         """
         refuse_carry_over(history.problem, self.name)
         belief, episode = self._belief(history)
@@ -119,8 +119,8 @@ def read_by_choice(problem: Problem, drawn: Planned, prediction: RewardModel) ->
 CHOICE_READINGS: Mapping[type, str] = {GreedyChoice: "mean", ThompsonChoice: "mean", SpreadChoice: "pessimistic"}
 
 # How a plan by a rule and the prediction of the posterior mean become a proposal. Scores are the mean of an action's values over
-# the draws; that minus kappa standard deviations (plus, where the rule is an upper bound); or how likely the rule takes the action,
-# then the prediction. `rule` takes the one of them that goes with the rule at that level.
+# the draws; that minus kappa standard deviations (plus, where the rule is an upper bound); or how likely the rule takes the
+# action, then the prediction. `rule` takes the one of them that goes with the rule at that level.
 READINGS: Mapping[str, Callable[[Problem, Planned, RewardModel], Proposal]] = {
     "mean": lambda problem, drawn, prediction: Proposal(PlannedValues(problem, drawn), prediction),
     "pessimistic": lambda problem, drawn, prediction: Proposal(PessimisticValues(problem, drawn), prediction),
