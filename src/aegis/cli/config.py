@@ -38,6 +38,7 @@ class HandoverRequest(BaseModel):
     plant: Text | None = Field(None, description=TEXT)
     legacy: Text | None = Field(None, description=TEXT)
     host: Text = Field("ncts", description=TEXT)
+    host_log: Place | None = Field(None, alias="host-log", description=TEXT)
     gate: Text = Field("challenger", description=TEXT)
     episodes: int = Field(1000, ge=1, description=f"{COUNT} from 1")
     seed: int = Field(1, ge=0, description=f"{COUNT} from 0")
@@ -51,7 +52,12 @@ class HandoverRequest(BaseModel):
     @property
     def about(self) -> dict[str, Any]:
         """Return plain data that tell this run from another one."""
-        optional = {"world": self.world if self.plant is None else None, "preset": self.preset, "plant": self.plant}
+        optional = {
+            "world": self.world if self.plant is None else None,
+            "preset": self.preset,
+            "plant": self.plant,
+            "host log": None if self.host_log is None else str(self.host_log),
+        }
         return {
             **{name: value for name, value in optional.items() if value is not None},
             "legacy": self.legacy or DEFAULT_LEGACY,
