@@ -261,7 +261,7 @@ class Candidate:
     def unlearned(self) -> bool:
         """Return whether the policy records that it learned from no unit (a share of 0)."""
         split = self.record.get("split")
-        return bool(split) and Split.of(split).unlearned
+        return split is not None and Split.of(split).unlearned
 
     def levels(self, problem: Problem) -> tuple[str, ...]:
         """Return the levels the policy has something to say about, outermost first: all unless it or its record says which."""
