@@ -25,6 +25,7 @@ from aegis.logs import Source, Split
 from aegis.ope import reward_measure
 from aegis.problem import Scope
 
+# The method of the choice among scopes by published bounds with learned posteriors.
 POSTERIOR_CHOICE = "PRISM as published: lam*, B observed, posterior Q"
 NO_UNION = "the scopes are compared at the full risk each: log of their number is not paid"
 NOT_PLANNED = (
