@@ -31,6 +31,9 @@ The paper names `icts_type1` and `icts_type2` without defining them. They are re
 *factorised* is one mechanism per variable; *targeted* is that outer actions are chosen for their value. So `icts_type2`
 plans every level, as `nested_cts` does, and `icts_type1` leaves the outer levels to the legacy, as `flat_cts` does.
 
+Every `nested` agent can also stand behind a handover gate, as a [host](handover.md#hosts) of its name:
+`aegis handover --host aegis_handover`. A gate hands over level by level, so that `flat` and `joint` agents are refused there.
+
 ## Rules
 
 {rules}

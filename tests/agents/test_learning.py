@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aegis.agents import learn
+from aegis.agents import CandidateSettings, learn
 from aegis.logs import Source, Split, write_log
 from aegis.mechanisms import MODELS, TUNED
-from aegis.policies import Hybrid
+from aegis.policies import Hybrid, policy_digest, with_incumbent
 from aegis.problem import Array, Batch
 from aegis.worlds import make_world
 
@@ -147,3 +147,25 @@ def test_a_split_in_time_learns_from_the_past(tmp_path: Path) -> None:
     past = batch.take_episodes(order < 15)
     assert found.record["episodes"] == 15
     assert found.record["legacy_value"] == pytest.approx(past.episode_means(past.reward).mean())
+
+
+@pytest.mark.parametrize("kind", ["greedy", "planned", "capped", "stepped"])
+def test_a_share_of_nothing_gives_the_policy_of_the_hyper_prior(kind: str, tmp_path: Path) -> None:
+    """The paper's alpha = 0: p0 is NIG(0, 0.1 I, 2, 1) in raw units, and no row of the log changes the policy."""
+    world = make_world("additive", inner_steps=2)
+    found = []
+    for seed in (5, 6):  # two logs with nothing in common
+        problem = with_incumbent(world.problem, world.legacy("uniform"))
+        write_log(world.episodes(0, 30, world.legacy("uniform"), seed), problem, tmp_path / f"{seed}.parquet")
+        found.append(learn(Source(tmp_path / f"{seed}.parquet", problem), 0.0, CandidateSettings(kind, particles=3)))
+    first, second = found
+    assert policy_digest(first.policy) == policy_digest(second.policy)
+    for state in first.fitted.belief.states.values():
+        np.testing.assert_array_equal(state.moments().mean, 0.0)
+        np.testing.assert_allclose(state.moments().factor @ state.moments().factor.T, 0.1 * np.eye(len(state.moments().factor)))
+        assert (state.moments().shape, state.moments().rate.tolist()) == (2.0, [1.0])
+    assert first.fitted.belief.kl() == pytest.approx(0.0, abs=1e-12)
+    record = first.record
+    assert (record["episodes"], record["plug_in_value"], record["legacy_value"]) == (0, None, None)
+    assert "has learned nothing from the log" in record["warnings"][0] and record["split"]["fraction"] == 0.0
+    assert record["fingerprints"]["episodes"] == 0 and np.isnan(first.plug_in)

@@ -95,3 +95,14 @@ def test_the_commands_follow_the_same_advice(tmp_path: Path, capsys: pytest.Capt
     assert code == 0 and "taken in time, before 450" in out
     code, out = run("certify", *asked, "--policy", str(tmp_path / "timed"), "--ledger", str(tmp_path / "two"))
     assert code == 0, out
+
+
+@pytest.mark.parametrize("head", ["", "time: k"])
+def test_what_learned_nothing_may_be_certified_where_propensities_move(head: str) -> None:
+    """It is independent of every unit; the earliest ones place its bets, as those of any policy from elsewhere."""
+    source = Source(moving(), problem_of(head))
+    found = learn(source, 0.0)
+    assert found.split == Split(fraction=0.0)
+    certificate = certify(source, found, what=["gain"], ledger=False)
+    assert certificate.verdict.verdict != "refused"
+    assert {level.units for level in certificate.levels} == {900 - 45}

@@ -172,8 +172,10 @@ BAD = {
     "host without its object": (["--host", "external"], "--host module:object"),
     "hosts that there are": (
         ["--host", "nobody"],
-        "allowed: greedy, ncts, ucb, ids, pb, or your own module:object or policy folder",
+        f"allowed: {', '.join(name for name in HOSTS if name != 'external')}, or your own module:object or policy folder",
     ),
+    "an agent that is no host": (["--host", "joint_cts"], "agent 'joint_cts' is no host: a gate hands over level by level"),
+    "a log for a host that takes none": (["--host-log", "log.parquet"], "is what host 'pessimistic' starts from; host 'ncts'"),
     "host that does not exist": (["--host", "nowhere:learner"], "cannot import the module 'nowhere'"),
     "unknown gate": (["--gate", "chalenger"], "did you mean 'challenger'"),
     "unknown mode": (["--mode", "aprove"], "'mode' should be 'live', 'approve' or 'shadow'"),

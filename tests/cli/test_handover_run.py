@@ -195,3 +195,37 @@ def test_stopped_while_it_starts_it_says_what_is_kept(
     monkeypatch.setattr(handover_run, "prepare_run", stop)
     code, _, err = aegis(*QUICK, "--episodes", 100, "--out", kept, capsys=capsys)
     assert code == 130 and f"60 episodes are kept in {kept}, and the same command goes on from there" in err
+
+
+def test_a_host_starts_from_an_earlier_log_and_not_from_the_future(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ("--out", tmp_path / "log", "--json")
+    assert (
+        aegis(
+            "simulate", "--world", "additive", *WORLD, "--legacy", "uniform", "--episodes", 30, "--seed", 5, *out, capsys=capsys
+        )[0]
+        == 0
+    )
+    own = (
+        "handover",
+        *WORLD,
+        "--host",
+        "pessimistic",
+        "--episodes",
+        30,
+        "--json",
+        "--host-log",
+        tmp_path / "log" / "log.parquet",
+    )
+    code, said, err = aegis(*own, "--seed", 2, capsys=capsys)
+    assert code == 0 and json.loads(said)["host log"].endswith("log.parquet"), err
+    code, _, err = aegis(*own, "--seed", 5, capsys=capsys)
+    assert code == 2 and "holds episodes that --seed 5 runs again" in err
+
+
+def test_an_agent_of_the_table_runs_behind_the_gates_that_ask_a_host(capsys: pytest.CaptureFixture[str]) -> None:
+    own = ("handover", *WORLD, "--host", "aegis_handover", "--episodes", 20, "--json")
+    for gate in ("challenger", "published"):
+        code, said, err = aegis(*own, "--gate", gate, capsys=capsys)
+        assert code == 0 and json.loads(said)["host"] == "aegis_handover", err
+    code, _, err = aegis(*own, "--gate", "pac-bayes", capsys=capsys)
+    assert code == 2 and "belief of its own, and asks no host" in err

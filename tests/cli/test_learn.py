@@ -55,6 +55,29 @@ def test_learn_in_json(place: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(found["rewards"]) == 64
 
 
+def test_what_learned_nothing_is_certified_on_all_units_and_verified(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, problem, policy = place / "log.parquet", place / "problem.yaml", tmp_path / "p"
+    code, out, err = run("learn", log, "--problem", problem, "--out", policy, "--fraction", "0", capsys=capsys)
+    words = " ".join(out.split())
+    assert code == 0, err
+    assert "is that of the hyper-prior: nothing was learned from the log, and all its units are left" in words
+    assert "likeliest" not in words and "nan" not in words
+    units = len(Source(log, load_problem(problem)).read())
+    certified = (log, "--problem", problem, "--policy", policy, "--ledger", tmp_path / "ledger", "--out", tmp_path / "c.json")
+    code, out, err = run("certify", *certified, "--json", capsys=capsys)
+    found = json.loads(out)
+    assert code in (0, 3), err
+    assert {level["units"] for level in found["levels"]} == {units}
+    (fixed,) = [item for item in found["assumptions"] if item["code"] == "fixed-policy"]
+    assert "has learned nothing from the log" in fixed["checked"]
+    code, out, err = run("verify", tmp_path / "c.json", log, capsys=capsys)
+    assert code == 0 and "bit for bit" in " ".join(out.split()), err
+    code, out, _ = run("explain", policy, log, "--problem", problem, capsys=capsys)
+    assert code == 0 and f"{units} episodes of the whole log" in " ".join(out.split())
+
+
 def test_learn_warns_of_few_episodes(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--problem", place / "problem.yaml", "--out", tmp_path / "p", "--fraction", "0.05", "--kind", "capped"]
     code, out, _ = run("learn", place / "log.parquet", *arguments, capsys=capsys)
@@ -72,7 +95,7 @@ def test_learn_refuses_a_file_before_it_reads_the_log(tmp_path: Path, capsys: py
 
 
 BAD = {
-    "fraction": (["learn", "{log}", "--problem", "{yaml}", "--out", "x", "--fraction", "1.5"], "above 0 and below 1"),
+    "fraction": (["learn", "{log}", "--problem", "{yaml}", "--out", "x", "--fraction", "1.5"], "from 0 and below 1"),
     "empty prior side": (
         ["learn", "{log}", "--problem", "{yaml}", "--out", "x", "--fraction", "1e-9"],
         "prior side of the split",

@@ -36,8 +36,10 @@ def test_the_commands_and_the_code_run(tmp_path: Path, monkeypatch: pytest.Monke
             main(call)
         assert not stop.value.code, call
     assert (tmp_path / "methods.svg").exists()
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
+    compared, chosen = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
     capsys.readouterr()
-    exec(code.replace('"dose"', '"inner"'), {})
+    exec(compared.replace('"dose"', '"inner"'), {})
     out = capsys.readouterr().out
     assert "AEGIS certificate gain" in out and "IPS gain" in out
+    exec(chosen, {})
+    assert "not a certificate" in capsys.readouterr().out

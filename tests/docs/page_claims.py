@@ -61,6 +61,7 @@ RUN_BY = {
     ("docs/certify.md", "propensity:"): "tests/certificate/test_certify_page.py::test_the_propensity_on_the_page_is_one",
     ("docs/compare.md", "aegis compare"): _COMPARED,
     ("docs/compare.md", "import aegis"): _COMPARED,
+    ("docs/compare.md", "from aegis import Source"): _COMPARED,
     ("docs/handover.md", "aegis handover --set"): _WORKED,
     ("docs/handover.md", "Handed over:"): _WORKED,
     ("docs/handover.md", "from aegis.handover"): "tests/cli/test_handover_docs.py::test_the_hosts_of_the_page_are_made",

@@ -202,11 +202,21 @@ def test_an_empty_side_is_said(tmp_path: Path) -> None:
             source.read(side=side, split=split)
 
 
+def test_a_share_of_nothing_leaves_every_unit_to_certify_on(tmp_path: Path) -> None:
+    write_log(sample(FLAT, 5), FLAT, tmp_path / "log.parquet")
+    source, split = Source(tmp_path / "log.parquet", FLAT), Split(fraction=0.0)
+    assert split.unlearned and not Split().unlearned
+    assert len(source.read(side="certify", split=split)) == 5
+    with pytest.raises(LogError, match="no episode of 5 is on the prior side"):
+        source.read(side="prior", split=split)
+
+
 BAD = {
     "kind": (lambda: Split("random"), "unknown kind of split 'random'"),
-    "nothing": (lambda: Split(fraction=0.0), "above 0 and below 1, found 0.0"),
-    "everything": (lambda: Split(fraction=1.0), "above 0 and below 1, found 1.0"),
-    "nan": (lambda: Split(fraction=float("nan")), "above 0 and below 1, found nan"),
+    "less than nothing": (lambda: Split(fraction=-0.1), "from 0 and below 1, found -0.1"),
+    "everything": (lambda: Split(fraction=1.0), "from 0 and below 1, found 1.0"),
+    "nan": (lambda: Split(fraction=float("nan")), "from 0 and below 1, found nan"),
+    "nothing in time": (lambda: Split("time", fraction=0.0), "needs no cut in time, found a fraction of 0; use kind 'hash'"),
     "cut of a hash": (lambda: Split(cut=3), "has no cut"),
     "cut": (lambda: Split("time", cut="yesterday"), "number or a date and time, found 'yesterday'"),
     "infinite cut": (lambda: Split("time", cut=float("inf")), "found inf"),

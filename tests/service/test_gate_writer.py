@@ -33,6 +33,11 @@ def test_the_name_of_a_gate_can_be_part_of_the_name_of_a_file(file_database: Dat
         writer_of(file_database, name)
 
 
+def test_a_live_gate_does_not_explore_in_the_place_of_the_controller(file_database: Database) -> None:
+    with pytest.raises(SettingError, match="'explore' is for a gate that runs a plant"):
+        GateWriter(file_database, GATE, small_problem(), GateSettings(explore=0.1), 7)
+
+
 def test_a_new_gate_is_opened_once_and_every_start_is_written(file_database: Database) -> None:
     for starts in (1, 2, 3):
         writer = writer_of(file_database)

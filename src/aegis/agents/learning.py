@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,10 @@ from aegis.version import __version__
 
 FEW_EPISODES = 20  # episodes of the prior side below which what was learned is mostly the prior
 PLUG_IN_EPISODES = 100  # episodes of the prior side on which the plug-in value is taken
+UNLEARNED = (
+    "a share of 0 was learned from: the policy is that of the hyper-prior and has learned nothing from the log; all units are "
+    "left to certify on"
+)
 WHOLE = 1.0 - 2.0**-20  # a share that leaves nothing to certify on
 NOT_BY_HASH = "'aegis certify' will refuse the policy on this log"
 NEEDS_TIME = ". Propensities follow time or earlier rewards: name a 'time' column, so that either is learned with a split in time"
@@ -41,7 +46,8 @@ class Learned:
     split, fitted
         The split of the log, and the models that were fitted to its prior side.
     plug_in
-        The model's estimate of the candidate's value on the prior side, in logged units; not a certificate.
+        The model's estimate of the candidate's value on the prior side, in logged units; not a certificate. nan if nothing was
+        learned.
     record
         Plain data for the folder of the policy.
     """
@@ -75,7 +81,8 @@ def learn(
         The log.
     split
         The part of the log to learn from; the rest is left for the certificate. A number is a share of the episodes, None half of
-        them: by hash, or in time if propensities move or follow earlier rewards and the problem names a time.
+        them: by hash, or in time if propensities move or follow earlier rewards and the problem names a time. With 0 nothing is
+        learned: the candidate is that of the hyper-prior, and all units are left.
     settings
         The kind of candidate.
     scope
@@ -110,6 +117,9 @@ def learn(
     _check_log(source, placed, controlled, chosen)
     fitted = fit_mechanisms(source, placed, controlled, models, report)
     policy = make_candidate(problem, fitted, controlled, chosen)
+    if placed.unlearned:
+        record = {**_record(source, placed, fitted, controlled, chosen, None, 0), "incumbent_plug_in_value": None}
+        return Learned(policy, controlled, placed, fitted, math.nan, record)
     judged = _first_episodes(source, placed)
     level = next(name for name in problem.names if name in controlled)
     values = _model_values(problem, fitted, controlled, chosen, level, judged)
@@ -135,7 +145,7 @@ def plug_in_value(policy: Policy, level: str, values: Array, batch: Batch) -> fl
 def _placed(source: Source, split: Split | float | None) -> tuple[Split, list[str]]:
     """Return the split to learn with, and what to know where propensities move: nothing learned by hash can be certified."""
     wanted = split if isinstance(split, Split) else Split(fraction=0.5 if split is None else split)
-    if wanted.kind == "time" or wanted.fraction >= WHOLE:
+    if wanted.kind == "time" or wanted.fraction >= WHOLE or wanted.unlearned:
         return source.with_cut(wanted), []
     moving = next((item for item in _loggers(source) if item.code == PROPENSITIES_MOVE), None)
     if moving is None:
@@ -160,10 +170,10 @@ def _check_log(source: Source, split: Split, scope: Scope, settings: CandidateSe
     problem, capped = source.problem, settings.kind == "capped"
     if not capped and not stated_levels(problem):
         return
-    if stated_levels(problem):
+    if stated_levels(problem) and not split.unlearned:
         for batch in source.batches(side="prior", split=split):
             check_incumbent(problem, batch)
-    findings = _loggers(source, split) if capped else []
+    findings = _loggers(source, None if split.unlearned else split) if capped else []
     moves = any(item.code == PROPENSITIES_MOVE for item in findings)
     for item in findings:
         if item.level in scope:
@@ -198,7 +208,13 @@ def _first_episodes(source: Source, split: Split) -> Batch:
 
 
 def _record(
-    source: Source, split: Split, fitted: FittedModels, scope: Scope, settings: CandidateSettings, value: float, judged: int
+    source: Source,
+    split: Split,
+    fitted: FittedModels,
+    scope: Scope,
+    settings: CandidateSettings,
+    value: float | None,
+    judged: int,
 ) -> dict[str, Any]:
     problem = source.problem
     return {
@@ -213,7 +229,7 @@ def _record(
         "episodes": fitted.episodes,
         "decisions": fitted.decisions,
         "rewards_missing": fitted.rewards_missing,
-        "legacy_value": fitted.legacy_value,
+        "legacy_value": None if math.isnan(fitted.legacy_value) else fitted.legacy_value,
         "plug_in_value": value,
         "plug_in_episodes": judged,
         "plug_in_note": PLUG_IN_NOTE,
@@ -227,7 +243,9 @@ def _record(
 def _warnings(problem: Problem, fitted: FittedModels) -> list[str]:
     """Return warnings for users of the candidate."""
     warnings = []
-    if fitted.episodes < FEW_EPISODES:
+    if fitted.episodes == 0:
+        warnings.append(UNLEARNED)
+    elif fitted.episodes < FEW_EPISODES:
         warnings.append(
             f"the prior side has {fitted.episodes} episodes only; below {FEW_EPISODES} a policy follows chance more "
             "than the log: "

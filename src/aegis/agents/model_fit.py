@@ -113,10 +113,12 @@ def fit_mechanisms(
 
     models: candidates by name; by default MODELS and, under the name TUNED, a model whose length-scales are tuned on a sample of
     the prior side. Polynomials are left out where a regression would have more than MOST_INPUTS inputs. report: called with the
-    pass and the episodes so far. Raises LogError if the prior side is empty, if it has no rewards, or if a mechanism never saw a
-    complete row.
+    pass and the episodes so far. A split that learns nothing gives the hyper-prior. Raises LogError if the prior side is empty,
+    if it has no rewards, or if a mechanism never saw a complete row.
     """
     problem, placed = source.problem, source.with_cut(split)
+    if placed.unlearned:
+        return hyper_prior(problem, scope, models)
     sample = EpisodeSample()
     scalings = fit_scalings(problem, sample.watch(_prior_batches(source, placed, "scaling", report)))
     if problem.reward.column not in scalings:
@@ -153,6 +155,27 @@ def fit_mechanisms(
         decisions,
         missing,
         total / max(rewarded, 1),
+    )
+
+
+def hyper_prior(problem: Problem, scope: Scope, models: Mapping[str, ModelSettings] | None = None) -> FittedModels:
+    """Return what is believed before any data (the paper's alpha = 0): the prior of the first model, in raw units.
+
+    By default linear regressions with the paper's Normal-Inverse-Gamma prior: mean 0, precision 0.1, shape 2, rate 1.
+    """
+    name, settings = next(iter((models or MODELS).items()))
+    belief, rewards = build_belief(problem, settings, scope), LevelRewards.prior(problem, settings)
+    wanted = problem.mechanisms(scope)
+    return FittedModels(
+        scalings={},
+        belief=belief,
+        rewards=rewards,
+        models={mechanism: name for mechanism in belief.mechanisms if mechanism in wanted},
+        reward_models=dict.fromkeys(rewards.regressions, name),
+        episodes=0,
+        decisions=0,
+        rewards_missing=0,
+        legacy_value=math.nan,
     )
 
 

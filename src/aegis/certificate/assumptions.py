@@ -42,9 +42,7 @@ def list_assumptions(
             Assumption(
                 "fixed-policy",
                 f"{candidate.name} was fixed without looking at the certified units, and it is what will be deployed.",
-                "the policy records its split; only the other side is certified"
-                if candidate.record
-                else "by declaration: taken to be fixed before this log was seen; no training record says what it was made from",
+                _fixed_by(candidate),
             )
             for candidate in candidates
         ),
@@ -64,6 +62,15 @@ def list_assumptions(
             if candidate.is_code
         ),
     )
+
+
+def _fixed_by(candidate: Candidate) -> str:
+    """Return how far it is known that a candidate was fixed without the certified units."""
+    if not candidate.record:
+        return "by declaration: taken to be fixed before this log was seen; no training record says what it was made from"
+    if candidate.unlearned:
+        return "the policy records a share of 0: it is that of the hyper-prior and has learned nothing from the log"
+    return "the policy records its split; only the other side is certified"
 
 
 def _propensities(problem: Problem, levels: Sequence[str], codes: set[str]) -> Iterator[Assumption]:

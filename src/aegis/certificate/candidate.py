@@ -28,6 +28,7 @@ from scipy.special import bdtrc
 from aegis.certificate.claims import Claim
 from aegis.errors import AegisError, LogError, PolicyError, RefusedError
 from aegis.evidence import Grid
+from aegis.logs import Split
 from aegis.ope import LOGGER_COMPARATOR, Closeness, Comparator, RewardModels, closeness_to
 from aegis.policies import (
     Capped,
@@ -255,6 +256,12 @@ class Candidate:
     def code(self) -> str | None:
         """Return a digest of the files that the policy's code is in; None if it is not code, or not in a file."""
         return code_digest(self.policy)
+
+    @property
+    def unlearned(self) -> bool:
+        """Return whether the policy records that it learned from no unit (a share of 0)."""
+        split = self.record.get("split")
+        return split is not None and Split.of(split).unlearned
 
     def levels(self, problem: Problem) -> tuple[str, ...]:
         """Return the levels the policy has something to say about, outermost first: all unless it or its record says which."""

@@ -310,7 +310,7 @@ class _LogPass:
 
     def run_in_time(self, outcome: ScanOutcome, columns: Sequence[str]) -> ScanOutcome:
         """Return what is found if the earliest units place the bets; refused if a candidate was learned by hash."""
-        if self._learned():
+        if any(not split.unlearned for split in self._learned()):
             moving = next(item for item in outcome.audit.findings if item.code == PROPENSITIES_MOVE)
             reason = f"{moving.message}; the candidate was learned from one side of a split by hash"
             return replace(outcome, scan=None, refusal=reason, code=PROPENSITIES_MOVE, fix=moving.fix)

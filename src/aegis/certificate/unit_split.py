@@ -133,6 +133,7 @@ def _refuse_gaps(problem: Problem, batch: Batch, certified: npt.NDArray[np.bool_
 def learned_splits(source: Source, candidates: Sequence[Candidate], fresh: bool, data: DataDigest) -> tuple[Split, ...]:
     """Return the splits that candidates were learned with, each once; none if the log is declared fresh.
 
+    One that learned nothing (a share of 0) has seen no unit, also if the log is declared fresh.
     Raises RefusedError for a policy that was fitted on this very log, or on a file of it, without a split; that is declared
     fresh and is not; or that was split by other ids than those of the problem.
     """
@@ -141,11 +142,15 @@ def learned_splits(source: Source, candidates: Sequence[Candidate], fresh: bool,
         record = candidate.record
         if not record:
             continue
+        split = None if record.get("split") is None else Split.of(record["split"])
+        if split is not None and candidate.unlearned:
+            splits[split] = None
+            continue
         log = dict(record.get("log", {}))
         same_log, shared = log.get("digest") == data.total, data.learned_parts(log)
-        if (same_log or shared) and (record.get("split") is None or fresh):
+        if (same_log or shared) and (split is None or fresh):
             part = f"{', '.join(shared)}, which is a part of this log"
-            if record.get("split") is not None:
+            if split is not None:
                 part = "this very log" if same_log else part
                 raise RefusedError(f"{candidate.name} was learned from {part}: it is not fresh", fix="leave out --fresh")
             raise RefusedError(
@@ -153,10 +158,10 @@ def learned_splits(source: Source, candidates: Sequence[Candidate], fresh: bool,
                 "the policy has not seen",
                 fix="learn it on one side of a split (aegis learn), or certify it on other data",
             )
-        if record.get("split") is not None:
+        if split is not None:
             check_unit_columns(source.problem, candidate)
             if not fresh:
-                splits[source.with_cut(Split.of(record["split"]))] = None
+                splits[source.with_cut(split)] = None
     return tuple(splits)
 
 

@@ -40,6 +40,7 @@ class HandoverRequest(BaseModel):
     plant: Text | None = Field(None, description=TEXT)
     legacy: Text | None = Field(None, description=TEXT)
     host: Text = Field("ncts", description=TEXT)
+    host_log: Place | None = Field(None, alias="host-log", description=TEXT)
     gate: Text = Field("challenger", description=TEXT)
     log: list[Text] | None = Field(None, description="a list of files")
     problem: Place | None = Field(None, description=TEXT)
@@ -55,7 +56,12 @@ class HandoverRequest(BaseModel):
     @property
     def about(self) -> dict[str, Any]:
         """Return plain data that tell this run from another one."""
-        optional = {"world": self.world if self.plant is None else None, "preset": self.preset, "plant": self.plant}
+        optional = {
+            "world": self.world if self.plant is None else None,
+            "preset": self.preset,
+            "plant": self.plant,
+            "host log": None if self.host_log is None else str(self.host_log),
+        }
         return {
             **{name: value for name, value in optional.items() if value is not None},
             "legacy": self.legacy or DEFAULT_LEGACY,

@@ -21,6 +21,7 @@ from aegis.report import NOT_A_CERTIFICATE, describe_cap, describe_event, descri
 from aegis.worlds import World
 
 EXTERNAL = "external"
+WARM_HOST = "pessimistic"
 
 FRESHNESS_EPISODES = 16  # episodes of the legacy that are compared with those a policy was learned from
 
@@ -64,12 +65,30 @@ def prepare_run(request: HandoverRequest) -> PreparedRun:
     plant = load_plant_or_world(request.plant, request.world, request.preset, request.settings, request.legacy)
     judged = _with_margins(plant, request.margins, request.places)
     legacy = _load_run_legacy(request.legacy or DEFAULT_LEGACY, plant, judged)
-    host = load_host(request.host, judged.problem)
+    host = load_host(request.host, judged.problem, _load_host_log(request, judged, legacy))
     world = plant if isinstance(plant, World) else None
     if world is not None and Path(request.host).is_dir():
         _check_fresh(request, judged, legacy)
     gate = make_gate(request.gate, judged, legacy, host, request.gate_settings, request.seed)
     return PreparedRun(request=request, gate=gate, legacy=legacy, world=world, certificate=gate.certificate)
+
+
+def _load_host_log(request: HandoverRequest, plant: Plant, legacy: Policy) -> Batch | None:
+    """Return the log that the host starts from; InputError if it holds the very episodes that the run would begin with."""
+    from aegis.logs import Source
+
+    if request.host_log is None:
+        return None
+    if request.host != WARM_HOST:
+        raise SettingError(f"--host-log is what host '{WARM_HOST}' starts from; host '{request.host}' takes none")
+    log = Source(request.host_log, plant.problem).read()
+    first = episode_hashes(plant.episodes(0, FRESHNESS_EPISODES, legacy, request.seed))
+    if int(np.isin(first, episode_hashes(log)).sum()) >= LEAST_REPEATS:
+        raise InputError(
+            f"--host-log {request.host_log} holds episodes that --seed {request.seed} runs again: a host must not know the "
+            "future; give another --seed"
+        )
+    return log
 
 
 def _check_fresh(request: HandoverRequest, plant: Plant, legacy: Policy) -> None:
@@ -115,9 +134,10 @@ def _load_run_legacy(reference: str, plant: Plant, judged: Plant) -> Policy:
     return replace(legacy, problem=judged.problem) if isinstance(legacy, Legacy) else legacy
 
 
-def load_host(name: str, problem: Problem) -> Any:
-    """Return a host by its name, or the user's own policy or learner as one."""
-    from aegis.handover import HOSTS
+def load_host(name: str, problem: Problem, log: Batch | None = None) -> Any:
+    """Return a host by its name, or the user's own policy or learner as one. log: what a warm start starts from."""
+    from aegis.agents import AGENTS
+    from aegis.handover import HOSTS, agent_host
 
     own = [word for word in HOSTS if word != EXTERNAL]
     if ":" in name or (name not in own and Path(name).is_dir()):  # ./ncts is a folder, ncts is the host
@@ -125,11 +145,13 @@ def load_host(name: str, problem: Problem) -> Any:
     if name == EXTERNAL:
         raise SettingError("host 'external' is a policy or a learner of your own: write --host module:object, or a policy folder")
     if name not in own:
+        if name in AGENTS:
+            agent_host(AGENTS[name])  # says why it is none
         raise SettingError(
             f"unknown host '{name}'{did_you_mean(name, own)}; allowed: {', '.join(own)}, or your own module:object or "
             "policy folder"
         )
-    return HOSTS[name]()
+    return HOSTS[name]() if log is None else HOSTS[name](log)
 
 
 def _load_external_host(reference: str, problem: Problem) -> Any:

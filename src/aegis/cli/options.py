@@ -32,7 +32,11 @@ COMPLETIONS = {
     "engine": ("local", "dask"),
     "unobserved": ("cost", "missing"),
     "skipped": ("missing", "left out"),
-    "host": ("greedy", "ncts", "ucb", "ids", "pb"),
+    "host": (
+        *("greedy", "ncts", "ucb", "ids", "d-optimal", "pessimistic", "pb", "nested_cts", "aegis_cts", "aegis_handover"),
+        *("icts_type2", "nested_nig", "greedy_nig", "ucb_nig", "lcb_nig", "ids_nig", "d_optimal_nig", "top_k_nig", "mix_nig"),
+        "nested_poly",
+    ),
 }
 
 

@@ -10,14 +10,17 @@ from aegis.comparison.comparison import (
     ScopeChoice,
     comparison_table,
 )
+from aegis.comparison.published_scopes import POSTERIOR_CHOICE, choose_published_scope
 
 __all__ = [
+    "POSTERIOR_CHOICE",
     "Comparison",
     "ComparisonSettings",
     "Estimate",
     "LowerBound",
     "MissingMethod",
     "ScopeChoice",
+    "choose_published_scope",
     "compare",
     "comparison_table",
 ]

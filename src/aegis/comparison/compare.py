@@ -27,10 +27,11 @@ from aegis.comparison.bounds import (
     evidence_bounds,
     unmet_by_estimates,
 )
-from aegis.comparison.comparison import Comparison, ComparisonSettings
+from aegis.comparison.comparison import Comparison, ComparisonSettings, ScopeChoice
 from aegis.comparison.direct_method import ActionPredictions, fit_action_predictions, why_not_modelled
 from aegis.comparison.estimators import list_estimates, value_estimate
 from aegis.comparison.published_bounds import add_published_bounds
+from aegis.comparison.published_scopes import choose_by_posterior
 from aegis.comparison.scope_choice import NamedScopes, choose_scopes, name_scopes, scope_series
 from aegis.comparison.unit_series import (
     CertifiedLog,
@@ -175,13 +176,21 @@ def _compare_methods(
         legacy=value_estimate("legacy", "legacy", measure, units),
         estimates=list_estimates(problem, measure, units, compared.settings, modelled, collection),
         bounds=tuple(collection.bounds),
-        choices=choose_scopes(problem, scopes, case),
+        choices=(*choose_scopes(problem, scopes, case), *_posterior_choice(compared, scopes, case.delta)),
         missing=tuple(collection.missing),
         notes=notes,
         settings=asdict(compared.settings),
         comparator=result.comparator,
         incumbent=value_estimate("incumbent", "compared best", measure, units) if compared.comparator.stated(levels) else None,
     )
+
+
+def _posterior_choice(compared: ComparedCandidate, scopes: NamedScopes, delta: float) -> tuple[ScopeChoice, ...]:
+    """Return the published choice among the scopes by learned posteriors, if these are asked for and can be learned."""
+    split = compared.log.split
+    if len(scopes) < 2 or not compared.settings.posterior or not isinstance(split, Split):
+        return ()
+    return (choose_by_posterior(compared.log, split, scopes, delta, compared.settings),)
 
 
 def _units(

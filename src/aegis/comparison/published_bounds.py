@@ -32,11 +32,12 @@ from aegis.comparison.bounds import (
     declared_weight_limit,
     value_bounds,
 )
+from aegis.comparison.comparison import ComparisonSettings
 from aegis.comparison.unit_series import CertifiedLog, ComparedCandidate, gather_series, largest_weight, particle_series
 from aegis.evidence import BOUNDS, BoundOrigin
 from aegis.logs import Split
 from aegis.mechanisms import MODELS, Belief
-from aegis.ope import RewardModels, plain_values, views_in_pieces
+from aegis.ope import RewardModels, plain_values, reward_measure, views_in_pieces
 from aegis.policies import Hybrid
 from aegis.problem import Policy, Scope
 
@@ -56,10 +57,10 @@ def add_published_bounds(
                 add_bound(name, what, case, case.posterior, collection)
     split = compared.log.split
     if compared.settings.posterior and isinstance(split, Split):
-        learned = learn_posterior(compared, split)
+        learned = learn_posterior(compared.log, split, compared.scope, compared.settings)
         data_free = replace(case.posterior, name="PRISM, data-free p0", words=DATA_FREE, kl_by_mechanism=learned.prior_from_hyper)
         value_bounds(case, data_free, collection)
-        value_bounds(case, split_posterior(compared, learned), collection)
+        value_bounds(case, split_posterior(compared.log, compared.scope, compared.settings, learned), collection)
         words = "p0 = the hyper-prior, Q = the posterior after all units"
         on_policy_bound(case, learned.posterior_from_hyper, words, collection)
     else:
@@ -106,16 +107,19 @@ class LearnedPosterior:
     policy: Policy
 
 
-def learn_posterior(compared: ComparedCandidate, split: Split) -> LearnedPosterior:
-    """Fit the mechanisms of a scope to the prior side, then update them with the certified units."""
-    log, scope, settings = compared.log, compared.scope, compared.settings
+def learn_posterior(log: CertifiedLog, split: Split, scope: Scope, settings: ComparisonSettings) -> LearnedPosterior:
+    """Fit the mechanisms of a scope to the prior side, then update them with the certified units.
+
+    A split that learns nothing leaves p0 the hyper-prior: everything that Q knows is then paid for.
+    """
     fitted = fit_mechanisms(log.source, split, scope, MODELS)
-    start, posterior = replace(fitted.belief, prior=fitted.belief.states), fitted.belief
+    start, posterior, rewards = replace(fitted.belief, prior=fitted.belief.states), fitted.belief, fitted.rewards
     for batch in log.batches():
         posterior = posterior.update(batch)
+        rewards = rewards.update(batch)
     after = replace(start, states=posterior.states)
     kind = CandidateSettings("planned", particles=settings.particles, seed=settings.seed)
-    policy = make_candidate(log.problem, replace(fitted, belief=posterior), scope, kind)
+    policy = make_candidate(log.problem, replace(fitted, belief=posterior, rewards=rewards), scope, kind)
     return LearnedPosterior(
         prior_from_hyper=_restricted(fitted.belief, scope),
         posterior_from_prior=_restricted(after, scope),
@@ -124,13 +128,15 @@ def learn_posterior(compared: ComparedCandidate, split: Split) -> LearnedPosteri
     )
 
 
-def split_posterior(compared: ComparedCandidate, learned: LearnedPosterior) -> PublishedPosterior:
+def split_posterior(
+    log: CertifiedLog, scope: Scope, settings: ComparisonSettings, learned: LearnedPosterior
+) -> PublishedPosterior:
     """Return Q = the posterior after the certified units, p0 = the belief after the prior side, values of frozen draws of Q."""
-    problem, scope, policy = compared.problem, compared.scope, learned.policy
-    series = {"particles": particle_series(scope, compared.measure)["particles"]}
+    problem, policy = log.problem, learned.policy
+    series = {"particles": particle_series(scope, reward_measure(problem))["particles"]}
     peaks = {"weight": lambda view: largest_weight(view, scope)}
-    units = gather_series(problem, views_in_pieces(problem, policy, RewardModels(), compared.log.batches()), series, peaks)
-    limit = declared_weight_limit(problem, Candidate(policy), scope, compared.settings.largest_weight)
+    units = gather_series(problem, views_in_pieces(problem, policy, RewardModels(), log.batches()), series, peaks)
+    limit = declared_weight_limit(problem, Candidate(policy), scope, settings.largest_weight)
     return PublishedPosterior(
         name="PRISM, posterior Q",
         values=units["particles"],

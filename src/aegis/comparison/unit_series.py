@@ -72,6 +72,14 @@ class CertifiedLog:
         problem = source.problem
         return cls(source=source, columns=columns, sides=sides, prior=prior_units(problem, sides, head), sample=sample)
 
+    @classmethod
+    def of_split(cls, source: Source, split: Split) -> CertifiedLog:
+        """Return the log with the sides of a split, for bounds that no candidate brings a side for."""
+        first = next(source.batches())
+        sides = UnitSplit((source.with_cut(split),), first_open_unit(source))
+        sample = first.take_episodes(np.arange(min(2, len(first))))
+        return cls(source=source, columns=gap_columns(source), sides=sides, prior=None, sample=sample)
+
     @property
     def problem(self) -> Problem:
         """Return the problem."""

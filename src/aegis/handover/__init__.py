@@ -43,8 +43,10 @@ from aegis.handover.gate_settings import GateSettings, refuse_interval_actions
 from aegis.handover.gate_state import GateState, apply_event
 from aegis.handover.gate_state_archive import gate_state_from_plain, gate_state_to_plain
 from aegis.handover.hosts import HOSTS
-from aegis.handover.hosts.base import Host, Proposal, check_proposals
-from aegis.handover.hosts.causal import LIFT, CausalHost, check_single_level, learn_belief, particle_gains, particle_ratios
+from aegis.handover.hosts.agent_hosts import agent_host
+from aegis.handover.hosts.base import Explorer, Host, Proposal, check_proposals
+from aegis.handover.hosts.beliefs import WarmStart, learn_belief
+from aegis.handover.hosts.causal import LIFT, CausalHost, check_single_level, particle_gains, particle_ratios
 from aegis.handover.hosts.external import ExternalHost
 from aegis.handover.periodic_gate import GateLook, PeriodicGate
 from aegis.handover.plant_runner import GateRun, Handover
@@ -99,6 +101,7 @@ __all__ = [
     "ClaimState",
     "DoubtPassed",
     "Event",
+    "Explorer",
     "ExternalHost",
     "Flipped",
     "Frozen",
@@ -128,7 +131,9 @@ __all__ = [
     "Turn",
     "UnitCounted",
     "Waiting",
+    "WarmStart",
     "acting_policy",
+    "agent_host",
     "apply_event",
     "challenge_share",
     "check_code_files",

@@ -52,7 +52,8 @@ class GateSettings(BaseModel):
     the legacy explores around a stated incumbent: there a cap saves no episodes, and the full policy gains more. wider: W of
     those at levels that have been handed over; what is narrower than the deployed policy is left out. patience: how long to
     wait for a larger cap, as a multiple of the units that the first crossing took; 1 deploys at once. floor: share of
-    decisions that a deployed policy leaves to the legacy.
+    decisions that a deployed policy leaves to the legacy. explore: share of the decisions at levels the legacy controls that an
+    exploring plan of the host takes, by upper confidence bounds; on a plant only.
     generations: freezes whose tests are kept going at a time. upgrades: whether deployed policies are challenged too.
     levels: that may be handed over, all if empty. mode: 'live' flips when certified, 'approve' waits for an operator, 'shadow'
     only says that it would.
@@ -70,6 +71,7 @@ class GateSettings(BaseModel):
     wider: Annotated[tuple[Cap, ...], Field(min_length=1)] = (3.0, 10.0, math.inf)
     patience: Annotated[float, Strict(), Field(ge=1, allow_inf_nan=False)] = 1.2
     floor: Share = 0.05
+    explore: Share = 0.0
     generations: Annotated[int, Strict(), Field(ge=1)] = 4
     upgrades: StrictBool = True
     levels: tuple[str, ...] = ()

@@ -33,6 +33,7 @@ from aegis.handover.events import (
     Reverted,
     UnitCounted,
 )
+from aegis.handover.exploration import check_exploration, explored_legacy, with_explored_incumbent
 from aegis.handover.gate import NO_RESPONSE, is_decision, step
 from aegis.handover.gate_settings import GateSettings, check_margins
 from aegis.handover.gate_state import GateState
@@ -52,7 +53,7 @@ from aegis.handover.stream_audit import (
     standing_postponement,
 )
 from aegis.ope import Comparator
-from aegis.policies import known_incumbent
+from aegis.policies import Legacy, known_incumbent
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat, dump_problem
 
 RUN_BLOCK = 64  # episodes that are run at a time
@@ -91,7 +92,7 @@ class GateRun(ABC):
     _audit: StreamAudit = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.comparator = Comparator.of(known_incumbent(self.problem, self.legacy))
+        self.comparator = Comparator.of(self.compared)
         self._audit = StreamAudit(self.problem)
         self._arrivals = ArrivalCheck(self.problem)
         settings, about = self._opening()
@@ -102,6 +103,11 @@ class GateRun(ABC):
     def problem(self) -> Problem:
         """Return the plant's problem."""
         return self.plant.problem
+
+    @property
+    def compared(self) -> Problem:
+        """Return the problem with the incumbents that challengers are compared with."""
+        return known_incumbent(self.problem, self.legacy)
 
     @property
     @abstractmethod
@@ -151,22 +157,39 @@ class GateRun(ABC):
 class Handover(GateRun):
     """A run of the challenger gate.
 
-    challengers: of open challenges, by name. retired: policies that acted before the last flip, by level.
+    challengers: of open challenges, by name. retired: policies that acted before the last flip, by level. collecting: the legacy
+    as it acts while data are collected, with the exploration of the last freeze; the legacy itself if there is none.
     """
 
     settings: GateSettings
     challengers: dict[str, Challenger] = field(default_factory=dict, init=False)
     retired: dict[str, Policy] = field(default_factory=dict, init=False)
+    collecting: Policy = field(init=False, repr=False)
     _changed: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # flips since the legacy had a level last
     _winners: dict[str, Challenger] = field(default_factory=dict, init=False, repr=False)  # in control, by level
+
+    def __post_init__(self) -> None:
+        if self.settings.explore:
+            check_exploration(self.problem, self.legacy, self.host)
+        super(Handover, self).__post_init__()
+        self.collecting = self.legacy
+        if self.settings.explore:
+            self._audit = StreamAudit(self.compared)
 
     def _opening(self) -> tuple[GateSettings, str]:
         check_margins(self.problem)
         return self.settings, json_digest(dump_problem(self.problem))
 
     @property
+    def compared(self) -> Problem:
+        """Return the problem with the incumbents that challengers are compared with: the legacy without any exploration."""
+        if self.settings.explore and isinstance(self.legacy, Legacy):
+            return with_explored_incumbent(self.problem, self.legacy, self.settings.explore)
+        return known_incumbent(self.problem, self.legacy)
+
+    @property
     def acting(self) -> Policy:
-        """Return who is in control now: deployed policies at their levels, the legacy elsewhere."""
+        """Return who is in control now: deployed policies at their levels, elsewhere the legacy, without the host's plan."""
         return acting_policy(self.problem, self.legacy, self.deployed)
 
     # ---- going on ----------------------------------------------------------------------------------------------------------
@@ -264,7 +287,7 @@ class Handover(GateRun):
             return self.legacy
         if arm == BEFORE:
             return previous_policy(self.problem, self.legacy, self.deployed, self.state, self.retired)
-        return self.acting
+        return acting_policy(self.problem, self.collecting, self.deployed)
 
     # ---- deciding ----------------------------------------------------------------------------------------------------------
 
@@ -307,6 +330,8 @@ class Handover(GateRun):
             self._audit.start(self.state.phases)
         if isinstance(event, Flipped | Reverted | Restarted) or (isinstance(event, Paused) and event.code is not None):
             self.challengers.clear()
+        if isinstance(event, Paused):
+            self.collecting = self.legacy
 
     def _freeze(self) -> list[Event]:
         for challenger in self.challengers.values():
@@ -318,6 +343,9 @@ class Handover(GateRun):
         self.challengers |= dict(zip(names, challengers, strict=True))
         open_now = {item.name for item in self.state.challenges}
         self.challengers = {name: item for name, item in self.challengers.items() if name in open_now}
+        if self.settings.explore:
+            levels = [name for name in self.state.levels if self.state.at(name) is None]
+            self.collecting = explored_legacy(self.host, self.history, levels, self.settings.explore, self.seed)
         return list(events)
 
     # ---- restoring ---------------------------------------------------------------------------------------------------------

@@ -58,13 +58,20 @@ def problem_as_logged(
     return replace(problem, levels=levels, time=problem.time or time)
 
 
-def run_problem_as_logged(problem: Problem, legacy: Policy, handed: Collection[str], batch: Batch) -> Problem:
-    """Return the problem of the log of a run: gains are over the incumbent that its gate compared with, if that is known."""
+def run_problem_as_logged(
+    problem: Problem, legacy: Policy, handed: Collection[str], batch: Batch, moving: bool = False
+) -> Problem:
+    """Return the problem of the log of a run: gains are over the incumbent that its gate compared with, if that is known.
+
+    moving: the legacy was explored by plans that followed rewards, so that the order of episodes matters.
+    """
     rules = legacy.rules if isinstance(legacy, Legacy) else {}
     known = {name: Incumbent(policy=rule.describe()) for name, rule in rules.items()}
     numbered = len(problem.episode) == 1 and batch.episode.dtype.kind in "iu"
     counted = numbered and bool((batch.episode[1:] > batch.episode[:-1]).all())
-    return problem_as_logged(known_incumbent(problem, legacy), handed, known, problem.episode[0] if counted else None)
+    time = problem.episode[0] if counted else None
+    written = problem_as_logged(known_incumbent(problem, legacy), handed, known, time)
+    return replace(written, time=written.time or time) if moving else written
 
 
 def _unpromised(level: Level, legacy: Incumbent | None) -> Level:
@@ -215,7 +222,8 @@ def _finish(place: Path, handover: GateRun) -> dict[str, Any]:
         record = {"kind": "handover", "scope": [level], "won": won, "fingerprints": fingerprints}
         save_policy(policy, place / POLICIES_FOLDER / level, record)
     handed = {event.level for event in handover.events if isinstance(event, Flipped)}
-    written = run_problem_as_logged(handover.problem, handover.legacy, handed, whole)
+    moving = isinstance(handover, Handover) and handover.settings.explore > 0.0
+    written = run_problem_as_logged(handover.compared, handover.legacy, handed, whole, moving)
     if written != handover.problem:
         save_problem(written, place / OTHERS_FILE)
     summary = summarise_run(handover)

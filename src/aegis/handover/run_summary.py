@@ -94,7 +94,7 @@ def verdict_sentence(handover: GateRun) -> str:
     if handover.certificate:
         warnings = [
             *untested_warnings(state),
-            *legacy_change_warnings(state, handover.comparator.levels),
+            *(exploration_words(state) or legacy_change_warnings(state, handover.comparator.levels)),
             *alarm_warnings(state),
             *lower_mean_warnings(handover),
         ]
@@ -160,6 +160,21 @@ def legacy_change_warnings(state: GateState, stated: Collection[str]) -> list[st
         capped = "" if held is None or held.cap is None else " The policy in control there is capped by it and changes with it."
         warnings.append(f"Found after episode {item.episode}: {item.why} ({item.code}). {means}{capped} What to do: {item.fix}.")
     return warnings
+
+
+def exploration_words(state: GateState) -> list[str]:
+    """Return that the gate explores by itself, which is why logged probabilities move; empty if it does not.
+
+    A plant that logs other probabilities than those of the policy that was asked to act is paused: nothing else moves them.
+    """
+    share = state.settings.explore
+    if not share:
+        return []
+    return [
+        f"Exploration: at levels that the legacy controls a share {share:g} of the decisions follows the host's upper confidence "
+        "bounds, planned anew at each freeze; the log holds the exact probabilities, and gains are over the legacy without it. "
+        "Learn from this log with a split in time."
+    ]
 
 
 def alarm_warnings(state: GateState) -> list[str]:

@@ -53,7 +53,7 @@ class Split:
     key
         The key of the hash.
     fraction
-        The share to learn from, above 0 and below 1.
+        The share to learn from, below 1. 0 learns nothing, and leaves all units to certify on.
     cut
         The time at which a split by time cuts: a number, or a date and time in UTC. `Source.with_cut` finds it once.
 
@@ -70,14 +70,21 @@ class Split:
 
     def __post_init__(self) -> None:
         check_choice(self.kind, SPLIT_KINDS, "kind of split")
-        if not isinstance(self.fraction, int | float) or not 0 < self.fraction < 1:
+        if not isinstance(self.fraction, int | float) or not 0 <= self.fraction < 1:
             raise SettingError(
-                f"the fraction of a split is the share to learn from, above 0 and below 1, found {self.fraction!r}; 0.5 is usual"
+                f"the fraction of a split is the share to learn from, from 0 and below 1, found {self.fraction!r}; 0.5 is usual"
             )
+        if self.kind == "time" and not self.fraction:
+            raise SettingError("a split that learns from nothing needs no cut in time, found a fraction of 0; use kind 'hash'")
         if self.cut is not None:
             if self.kind != "time":
                 raise SettingError(f"a split by {self.kind} has no cut, found {self.cut!r}; use kind 'time'")
             _comparable(self.cut)
+
+    @property
+    def unlearned(self) -> bool:
+        """Whether nothing is learned from: every unit is on the certification side (the paper's alpha = 0)."""
+        return not self.fraction
 
     def prior(self, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
         """Return which episodes of a batch are on the prior side, `bool[E]`.
@@ -387,7 +394,8 @@ def learning_record(source: Source, split: Split) -> dict[str, Any]:
     By the fingerprints a certificate recognises the episodes that were learned from under any other ids.
     """
     problem, placed, parts = source.problem, source.with_cut(split), source.files
-    hashes = [episode_hashes(batch) for batch in source.batches(side="prior", split=placed)]
+    learned = () if placed.unlearned else source.batches(side="prior", split=placed)
+    hashes = [episode_hashes(batch) for batch in learned]
     digests = part_digests(parts)
     cluster = list(problem.cluster) if isinstance(problem.cluster, tuple) else problem.cluster
     return {

@@ -11,7 +11,7 @@ from aegis.planning.planned_runs import PlannedRuns
 from aegis.planning.recursion import Recursion
 from aegis.planning.states import States
 from aegis.planning.value_models import POLICY_KINDS, LikelihoodRanks, PessimisticValues, PlannedValues, load_policy, load_rewards
-from aegis.planning.value_rules import Greedy, Lcb, Thompson, ThompsonChoice, Ucb
+from aegis.planning.value_rules import Greedy, GreedyChoice, Lcb, SpreadChoice, Thompson, ThompsonChoice, Ucb
 
 # Rules by name; `ByLevel` composes two of them and is therefore not one of them.
 RULES: dict[str, Callable[..., Rule]] = {
@@ -39,6 +39,7 @@ __all__ = [
     "DOptimal",
     "EachDraw",
     "Greedy",
+    "GreedyChoice",
     "Ids",
     "Information",
     "Integration",
@@ -51,6 +52,7 @@ __all__ = [
     "PlannedValues",
     "Recursion",
     "Rule",
+    "SpreadChoice",
     "States",
     "Thompson",
     "ThompsonChoice",

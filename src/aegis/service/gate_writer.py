@@ -89,6 +89,11 @@ class GateWriter:
                 "the file"
             )
         refuse_interval_actions(self.stated)
+        if self.settings.explore:
+            raise SettingError(
+                "gate: 'explore' is for a gate that runs a plant; beside a real controller the controller explores, and the "
+                "problem file states its incumbent"
+            )
         self.problem = live_problem(self.stated)
         self.state = LiveState(self.problem, self.seed, uncovered=BlockBuffer(self.problem))
         self.journal = Journal(self.database, self.name, keys=self.keys)

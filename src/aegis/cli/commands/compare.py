@@ -109,6 +109,8 @@ def command(
 
 def print_comparison(comparison: Comparison) -> None:
     """Print a comparison: certificates, then everything else with the reasons, then the methods without a number."""
+    from aegis.comparison import POSTERIOR_CHOICE
+
     screen, costs = console(), comparison.goal == "minimise"
     unit, value = f", in {comparison.unit}" if comparison.unit else "", "cost" if costs else "value"
     print_line(
@@ -125,6 +127,15 @@ def print_comparison(comparison: Comparison) -> None:
     title = f"NOT CERTIFICATES: nominal bounds at {comparison.each:g}"
     screen.print(table(title, ["nominal", "gain", value, "why not"], rows))
     lines = [f"  {letter}: {reason}" for letter, reason in reasons.items()]
+    published = scope_rows(comparison)
+    if published:
+        for line in lines:
+            print_line(line)
+        lines = []
+        title = "AS PUBLISHED, NOT A CERTIFICATE: the safest scope to deploy"
+        screen.print(table(title, ["scope", f"{value} of Q", "KL", "lam*", "B", "candidate, certified"], published))
+        chosen = next(choice for choice in comparison.choices if choice.method == POSTERIOR_CHOICE)
+        lines += [f"  {'+'.join(chosen.scope)}: {reason}" for reason in chosen.bounds[" + ".join(chosen.scope)].unmet]
     lines += [scope_choice_line(choice, costs) for choice in comparison.choices]
     for reason in dict.fromkeys(item.reason for item in comparison.missing):
         methods = "; ".join(item.method for item in comparison.missing if item.reason == reason)
@@ -170,6 +181,29 @@ def nominal_rows(comparison: Comparison) -> tuple[list[list[str]], dict[str, str
         why = " ".join(letters[reason] for reason in reasons)
         rows.append([method, _nominal(bounds.get("gain")), _nominal(bounds.get("value")), why])
     return rows, {letter: reason for reason, letter in letters.items()}
+
+
+def scope_rows(comparison: Comparison) -> list[list[str]]:
+    """Return of each scope the published bound with a learned posterior and its parts, and the sharp bound of the candidate.
+
+    Empty unless posteriors were learned. The chosen scope is marked; the sharp bounds share the risk among the scopes too.
+    """
+    from aegis.certificate import format_at_least
+    from aegis.comparison import POSTERIOR_CHOICE
+    from aegis.evidence import SHARP
+
+    choices = {choice.method: choice for choice in comparison.choices}
+    if POSTERIOR_CHOICE not in choices:
+        return []
+    chosen, sharp, costs = choices[POSTERIOR_CHOICE], choices.get(SHARP), comparison.goal == "minimise"
+    rows = []
+    for scope, bound in chosen.bounds.items():
+        own = None if sharp is None else sharp.bounds.get(scope)
+        certified = NO_NUMBER if own is None or not own.certificate else format_at_least(own.value, upper=costs)
+        mark = " *" if scope == " + ".join(chosen.scope) else ""
+        figures = [f"{bound.provenance[name]:.4g}" for name in ("kl", "lam", "B")]
+        rows.append([f"{scope}{mark}", _nominal(bound), *figures, certified])
+    return rows
 
 
 def scope_choice_line(choice: ScopeChoice, costs: bool) -> str:

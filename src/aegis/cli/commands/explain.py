@@ -92,7 +92,7 @@ def _episodes(log: tuple[Path | str, ...], problem: Any, record: dict[str, Any],
     from aegis.problem import concat
 
     split = Split.of(record["split"]) if record.get("split") else None
-    chosen = side or ("all" if split is None else "prior")
+    chosen = side or ("all" if split is None or split.unlearned else "prior")
     check_choice(chosen, (*SIDES, "all"), "side")
     if chosen != "all" and split is None:
         raise SettingError(f"--side {chosen}: the policy does not record a split; use --side all")

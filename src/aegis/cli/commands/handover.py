@@ -27,8 +27,9 @@ PAUSED = 4  # the exit code of a run whose gate is paused: its audit refused, an
 @options.word_option(
     "--host",
     "host",
-    "Who proposes challengers: greedy, ncts, ucb, ids, pb, or your own policy folder or module:object.  [default: ncts]",
+    "Who proposes challengers: {words}; or your own policy folder or module:object.  [default: ncts]",
 )
+@options.path_option("--host-log", "LOG", "A log of the plant from before the run, which host pessimistic starts from.")
 @click.option(
     "--gate", metavar="NAME", help="challenger, pac-bayes, or published (which is not a certificate).  [default: challenger]"
 )
@@ -94,6 +95,7 @@ def command(
     from aegis.cli.config import merge_request, parse_margins
 
     typed |= {
+        "host-log": typed.pop("host_log"),
         "caps": None if caps is None else list(options.parse_caps(caps)),
         "log": [str(path) for path in log] or None,
         "margin": parse_margins(margin),

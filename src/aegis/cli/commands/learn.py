@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.option("--cap", type=float, default=2.0, show_default=True, help="W: a capped policy raises no probability more than so.")
 @click.option("--step", type=float, default=0.3, show_default=True, help="Share of decisions a stepped policy takes over.")
 @options.repeated_option("--scope", "LEVEL", "Levels the policy acts at; repeatable. Default: all.")
-@click.option("--fraction", type=float, default=0.5, show_default=True, help="Share of the episodes to learn from.")
+@click.option(
+    "--fraction", type=float, default=0.5, show_default=True, help="Share of the episodes to learn from; 0 learns nothing."
+)
 @options.word_option(
     "--split split_kind", "split", "{words}. Default: hash, or time if propensities move and the problem names a time.", "KIND"
 )
@@ -89,7 +91,16 @@ def _show(record: dict[str, Any], problem: Any, out: Path) -> None:
     how = "by a hash of their ids" if split["kind"] == "hash" else f"in time, before {split['cut']}"
     rows = [[name, f"mechanism, {model}"] for name, model in record["models"].items()]
     rows += [[name, f"reward below level, {model}"] for name, model in record["reward_models"].items()]
-    screen.print(table("Fitted on the prior side", ["what", "likeliest model"], rows))
+    learned = bool(split["fraction"])
+    title, column = ("Fitted on the prior side", "likeliest model") if learned else ("Before any data", "model")
+    screen.print(table(title, ["what", column], rows))
+    if not learned:
+        screen.print(
+            f"The {record['kind']} policy at {', '.join(record['scope'])} is that of the hyper-prior: nothing was learned from "
+            "the log, and all its units are left for certification."
+        )
+        print_line(f"policy: {out}")
+        return
     screen.print(
         f"{record['episodes']} episodes ({record['decisions']} innermost decisions, {record['rewards_missing']} without reward) "
         f"on the prior side: a share of {split['fraction']:g}, taken {how}. Nothing was learned from the other side."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -55,6 +55,15 @@ class Host(Protocol):
 
     def propose(self, history: History, levels: Sequence[str], seed: int) -> Mapping[str, Proposal]:
         """Return a proposal for each level it has one for; everything else is supposed to go on as it is."""
+        ...
+
+
+@runtime_checkable
+class Explorer(Protocol):
+    """A host that can also explore while data are collected."""
+
+    def explore(self, history: History, levels: Sequence[str], seed: int) -> Policy:
+        """Return a frozen policy that acts at these levels, for a share of the decisions of the controller in charge."""
         ...
 
 

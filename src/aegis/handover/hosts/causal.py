@@ -14,20 +14,24 @@ import numpy as np
 from aegis.errors import SettingError, check_choice, whole_number
 from aegis.evidence import PacBayesBound, Particles, best_posterior, value_grid
 from aegis.handover.hosts.base import Proposal, check_proposals, logged_propensities
+from aegis.handover.hosts.beliefs import WarmStart, learn_belief
 from aegis.handover.run_history import History
-from aegis.mechanisms import Belief, Draw, ModelSettings, RegressionDraw, Theta, build_belief, fit_scalings, select_models
+from aegis.mechanisms import Belief, Draw, ModelSettings, RegressionDraw, Theta
 from aegis.ope import LOGGER_COMPARATOR, CandidateView, Comparator, RewardModels, fit_reward_models, reward_measure
 from aegis.planning import (
     COARSE,
     Greedy,
+    GreedyChoice,
     Integration,
     LikelihoodRanks,
     PessimisticValues,
     Planned,
     PlannedValues,
     Rule,
+    SpreadChoice,
     Thompson,
     ThompsonChoice,
+    Ucb,
     best_actions,
     mask_closed,
     plan_policy,
@@ -43,7 +47,8 @@ class CausalHost:
 
     models: candidates for every mechanism, of which the likeliest is kept. reading: how a plan by the rule becomes scores, a
     name of READINGS. integration: of plans with several draws, which cost as many times what the posterior mean costs; None
-    means the usual one, which the posterior mean has: capped steps below a lever need its nodes.
+    means the usual one, which the posterior mean has: capped steps below a lever need its nodes. warm: where the belief starts,
+    if not at the prior of the models.
     """
 
     name: str
@@ -51,6 +56,7 @@ class CausalHost:
     models: Mapping[str, ModelSettings]
     reading: str = "mean"
     integration: Integration | None = COARSE
+    warm: WarmStart | None = None
 
     def __post_init__(self) -> None:
         check_choice(self.reading, READINGS, "reading of a plan")
@@ -64,7 +70,7 @@ class CausalHost:
         """
         problem = history.problem
         refuse_carry_over(problem, self.name)
-        belief = learn_belief(problem, history.everything(), self.models)
+        belief, episode = self._belief(history)
         proposals = {}
         for level in levels:
             if not history.everywhere and level != problem.innermost.name:
@@ -77,19 +83,49 @@ class CausalHost:
                 proposals[level] = Proposal(mean, mean)
                 continue
             rng = stream(seed, "host", self.name, level, history.episodes)
-            scope, episode = [level], history.episodes
-            drawn = plan_policy(belief, self.rule, rng, scope, history.acting, integration=self.integration, episode=episode)
+            drawn = plan_policy(belief, self.rule, rng, [level], history.acting, integration=self.integration, episode=episode)
             proposals[level] = READINGS[self.reading](problem, drawn, mean)
         check_proposals(self.name, proposals, history, levels)
         return proposals
 
+    def explore(self, history: History, levels: Sequence[str], seed: int) -> Policy:
+        """Return the policy that acts at these levels on upper confidence bounds of the planned value (the paper's AEGIS-UCB).
+
+        One plan for all of them; the policies in control act elsewhere. It holds one set of posterior draws and is frozen, so
+        that its probabilities are exact.
+        """
+        refuse_carry_over(history.problem, self.name)
+        belief, episode = self._belief(history)
+        rng = stream(seed, "host", self.name, "explore", history.episodes)
+        rule = Ucb(draws=EXPLORING_DRAWS)
+        return plan_policy(belief, rule, rng, levels, history.acting, integration=self.integration, episode=episode)
+
+    def _belief(self, history: History) -> tuple[Belief, int]:
+        """Return the belief after all that was seen, and over how many episodes it has moved away from its prior."""
+        everything = history.everything()
+        if self.warm is None:
+            return learn_belief(history.problem, everything, self.models), history.episodes
+        return self.warm.belief(history.problem, everything, self.models)
+
+
+EXPLORING_DRAWS = 8  # of the belief, over which an exploring plan takes means and standard deviations
+
+
+def read_by_choice(problem: Problem, drawn: Planned, prediction: RewardModel) -> Proposal:
+    """Return the proposal by what the rule has settled for: values where it acts on values, else how likely its actions are."""
+    return READINGS[CHOICE_READINGS.get(type(drawn.choice), "likeliest")](problem, drawn, prediction)
+
+
+CHOICE_READINGS: Mapping[type, str] = {GreedyChoice: "mean", ThompsonChoice: "mean", SpreadChoice: "pessimistic"}
 
 # How a plan by a rule and the prediction of the posterior mean become a proposal. Scores are the mean of an action's values over
-# the draws; that minus kappa standard deviations; or how likely the rule takes the action, then the prediction.
+# the draws; that minus kappa standard deviations (plus, where the rule is an upper bound); or how likely the rule takes the
+# action, then the prediction. `rule` takes the one of them that goes with the rule at that level.
 READINGS: Mapping[str, Callable[[Problem, Planned, RewardModel], Proposal]] = {
     "mean": lambda problem, drawn, prediction: Proposal(PlannedValues(problem, drawn), prediction),
     "pessimistic": lambda problem, drawn, prediction: Proposal(PessimisticValues(problem, drawn), prediction),
     "likeliest": lambda problem, drawn, prediction: Proposal(LikelihoodRanks(problem, drawn, prediction), prediction),
+    "rule": read_by_choice,
 }
 
 
@@ -106,13 +142,6 @@ def refuse_carry_over(problem: Problem, host: str) -> None:
             f"host '{host}' plans as if a decision affected only its own subtree; this problem says 'carry_over: within'. Use "
             "the host 'external' with a policy of your own"
         )
-
-
-def learn_belief(problem: Problem, batch: Batch, models: Mapping[str, ModelSettings]) -> Belief:
-    """Return the belief about all mechanisms after a batch, each with the likeliest of several models."""
-    scalings = fit_scalings(problem, [batch])
-    beliefs = [build_belief(problem, settings, None, scalings).update(batch) for settings in models.values()]
-    return select_models(beliefs)[0]
 
 
 LIFT = 1.0  # a paired gain is at least -1
