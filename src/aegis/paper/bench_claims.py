@@ -21,6 +21,7 @@ from aegis.paper.bench_units import key_of
 from aegis.problem import Array
 
 HOLDS, FAILS, UNTESTED = "holds", "does not hold", "cannot be tested"
+ROUND_OFF = 1e-9  # of a rank correlation
 Answer = tuple[bool, str]  # whether it holds, and the numbers
 
 
@@ -150,7 +151,7 @@ def trend(results: BenchResults, arm: str, sign: int, metric: str = "reward", le
 
 def peak(results: BenchResults, arm: str, values: list[Any], metric: str = "reward") -> Answer:
     """Say whether the largest mean is found at one of some values of what is swept."""
-    means = {key_of(value): float(results.of(arm, metric, value).mean()) for value in results.values()}
+    means = _means(results, arm, metric)
     best = max(means, key=lambda key: means[key])
     words = f"largest at {best}: " + ", ".join(f"{k}: {m:.2f}" for k, m in means.items())
     return best in [key_of(value) for value in values], words + _beside(results, arm, metric, means)
@@ -166,6 +167,53 @@ def _beside(results: BenchResults, arm: str, metric: str, means: Mapping[str, fl
     if left.size < 2 or np.ptp(left - right) == 0:
         return ""
     return f"; {first} above {second}: paired p = {_above_zero(left - right).pvalue:.2g}"
+
+
+def same_peak(results: BenchResults, arm: str, metric: str, than: str) -> Answer:
+    """Say whether the largest means of two metrics are found at the same value of what is swept."""
+    places = []
+    for name in (metric, than):
+        means = _means(results, arm, name)
+        if len(set(means.values())) < 2:
+            raise MissingResult(f"{arm}: the mean of '{name}' is the same at every value, so that it has no peak")
+        places.append(max(means, key=lambda key: means[key]))
+    shown = "; ".join(_words(name, _means(results, arm, name)) for name in (metric, than))
+    return places[0] == places[1], f"largest at {places[0]} and at {places[1]}; {shown}"
+
+
+def ranks(
+    results: BenchResults, arm: str, metric: str, than: str, low: float = -1.0, high: float = 1.0, values: list[Any] | None = None
+) -> Answer:
+    """Say how alike two metrics rank values of what is swept: Spearman's rank correlation of their means, between limits."""
+    left, right = (_means(results, arm, name, values) for name in (metric, than))
+    if len(left) < 3 or len(set(left.values())) < 2 or len(set(right.values())) < 2:
+        raise MissingResult("a rank correlation needs three values of the sweep or more, at which means differ")
+    rho = float(stats.spearmanr(list(left.values()), list(right.values())).statistic)
+    words = f"Spearman rho = {rho:.2f} over {', '.join(left)}; {_words(metric, left)}; {_words(than, right)}"
+    return low - ROUND_OFF <= rho <= high + ROUND_OFF, f"{words}; asked {low:g} to {high:g}"
+
+
+def concave(results: BenchResults, arm: str, metric: str, values: list[Any] | None = None) -> Answer:
+    """Say whether no mean of a metric lies below the line between those of the values beside it, of what is swept."""
+    means = _means(results, arm, metric, values)
+    if len(means) < 3:
+        raise MissingResult("a shape needs three values of the sweep or more")
+    places, heights = np.array([float(key) for key in means]), np.array(list(means.values()))
+    share = np.diff(places)[:-1] / (places[2:] - places[:-2])
+    above = heights[1:-1] - ((1 - share) * heights[:-2] + share * heights[2:])
+    least = int(np.argmin(above))
+    return bool(above.min() >= 0), f"least above the line between its neighbours: {above[least]:.3g} at {list(means)[least + 1]}"
+
+
+def _means(results: BenchResults, arm: str, metric: str, values: list[Any] | None = None) -> dict[str, float]:
+    """Return the mean of a metric by swept value, or by some of those that were run."""
+    wanted = None if values is None else {key_of(value) for value in values}
+    run = [value for value in results.values() if wanted is None or key_of(value) in wanted]
+    return {key_of(value): float(results.of(arm, metric, value).mean()) for value in run}
+
+
+def _words(metric: str, means: Mapping[str, float]) -> str:
+    return f"{metric} " + ", ".join(f"{key}: {mean:.4g}" for key, mean in means.items())
 
 
 def contraction(results: BenchResults, arm: str, metric: str, low: float, high: float) -> Answer:
@@ -235,6 +283,7 @@ def _test_words(difference: float, statistic: float, df: float, p: float) -> str
 
 
 TESTS: Mapping[str, Callable[..., Answer]] = {
+    "concave": concave,
     "contraction": contraction,
     "draws": above_over_draws,
     "every": above_in_every_run,
@@ -243,6 +292,8 @@ TESTS: Mapping[str, Callable[..., Answer]] = {
     "higher": higher,
     "paired": paired,
     "peak": peak,
+    "ranks": ranks,
+    "same peak": same_peak,
     "share": share,
     "tied": tied,
     "trend": trend,
