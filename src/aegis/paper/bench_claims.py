@@ -149,12 +149,20 @@ def trend(results: BenchResults, arm: str, sign: int, metric: str = "reward", le
     ), f"Spearman rho = {test.statistic:.2f}, p = {test.pvalue:.1e}"
 
 
-def peak(results: BenchResults, arm: str, values: list[Any], metric: str = "reward") -> Answer:
-    """Say whether the largest mean is found at one of some values of what is swept."""
+def peak(results: BenchResults, arm: str, values: list[Any], metric: str = "reward", tie: float = 1.0) -> Answer:
+    """Say whether the largest mean is found at one of some values of what is swept.
+
+    tie: it also holds if a paired test between the largest mean and the best of these values has a p-value above that.
+    """
     means = _means(results, arm, metric)
     best = max(means, key=lambda key: means[key])
-    words = f"largest at {best}: " + ", ".join(f"{k}: {m:.2f}" for k, m in means.items())
-    return best in [key_of(value) for value in values], words + _beside(results, arm, metric, means)
+    inside = [key for key in means if key in [key_of(value) for value in values]]
+    words = f"largest at {best}: " + ", ".join(f"{k}: {m:.2f}" for k, m in means.items()) + _beside(results, arm, metric, means)
+    if best in inside or not inside:
+        return best in inside, words
+    nearest = max(inside, key=lambda key: means[key])
+    p = _above_by_chance(results, arm, metric, best, nearest)
+    return p > tie, words + (f"; above {nearest}: paired p = {p:.2g}" if tie < 1.0 else "")
 
 
 def _beside(results: BenchResults, arm: str, metric: str, means: Mapping[str, float]) -> str:
@@ -169,16 +177,28 @@ def _beside(results: BenchResults, arm: str, metric: str, means: Mapping[str, fl
     return f"; {first} above {second}: paired p = {_above_zero(left - right).pvalue:.2g}"
 
 
-def same_peak(results: BenchResults, arm: str, metric: str, than: str) -> Answer:
-    """Say whether the largest means of two metrics are found at the same value of what is swept."""
-    places = []
-    for name in (metric, than):
-        means = _means(results, arm, name)
+def same_peak(results: BenchResults, arm: str, metric: str, than: str, level: float = 0.05) -> Answer:
+    """Say whether two metrics are largest at the same value of what is swept: `metric` is nowhere significantly larger than where
+    `than` peaks (paired test, seed by seed).
+    """
+    each = {name: _means(results, arm, name) for name in (metric, than)}
+    for name, means in each.items():
         if len(set(means.values())) < 2:
             raise MissingResult(f"{arm}: the mean of '{name}' is the same at every value, so that it has no peak")
-        places.append(max(means, key=lambda key: means[key]))
-    shown = "; ".join(_words(name, _means(results, arm, name)) for name in (metric, than))
-    return places[0] == places[1], f"largest at {places[0]} and at {places[1]}; {shown}"
+    first, second = (max(means, key=lambda key, means=means: means[key]) for means in each.values())  # type: ignore[misc]
+    shown = "; ".join(_words(name, means) for name, means in each.items())
+    p = _above_by_chance(results, arm, metric, first, second)
+    tie = "" if first == second else f"; {metric} at {first} above that at {second}: paired p = {p:.2g}"
+    return first == second or p >= level, f"largest at {first} and at {second}{tie}; {shown}"
+
+
+def _above_by_chance(results: BenchResults, arm: str, metric: str, first: str, second: str) -> float:
+    """Return the p-value with which a metric is above at one value of what is swept, seed by seed; 0 if it cannot be tested."""
+    by_key = {key_of(value): value for value in results.values()}
+    left, right = results.pairs((arm, by_key[first]), (arm, by_key[second]), metric)
+    if left.size < 2 or np.ptp(left - right) == 0:
+        return 0.0
+    return float(_above_zero(left - right).pvalue)
 
 
 def ranks(

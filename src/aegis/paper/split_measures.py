@@ -119,9 +119,9 @@ def measure_split(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dic
 
     `published`: PRISM on a random part, every importance weight cut at 1; Q: the posterior after all, p0 that after the other
     part (`kl` is between them). One draw for each episode of the run places it, so that the parts at one point contain those at
-    the points before. `root`: the same with lambda = 1/sqrt(K), whatever `options.lam` is. `published_p0`: with Q = p0. `biased`: the same with the rewards as they came, all episodes and
-    the prior before any. `sharp`: the sharp form where the published one stands. `ours`: the policy of the posterior mean after
-    the first half, certified on the second, doubly robust.
+    the points before. `root`: the same with lambda = 1/sqrt(K), whatever `options.lam` is. `published_p0`: with Q = p0.
+    `biased`: with the rewards as they came, all episodes and the prior before any. `sharp`: the sharp form where the published
+    one stands. `ours`: the policy of the posterior mean after the first half, certified on the second, doubly robust.
 
     `value` is what that policy truly earns at the last point, `share` the part of that which is certified; `value_p0` is
     what draws of p0 earn then. `handed`: how many levels a gate has handed over.
