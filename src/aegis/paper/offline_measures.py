@@ -115,8 +115,8 @@ def measure_offline(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[d
             f"'options.alpha' = {options.alpha:g} of {episodes} episodes leaves none to learn from, or none to certify on; run "
             "more episodes, or use a share nearer to 0.5, or 0 to learn from none"
         )
-    if options.alpha == 0 and episodes <= _placing(episodes):
-        raise SettingError(f"with 'options.alpha' = 0 ours needs more than {LEAST_PRIOR} episodes, found {episodes}")
+    if episodes < 2:
+        raise SettingError(f"'episodes' is {episodes}, which leaves none to learn from, or none to certify on; run two or more")
     with naming("options.prior_world"):
         check_choice(options.prior_world.get("name", world.name), [world.name], "world of the prior part")
         source = unit_world(changed, **options.prior_world)
@@ -129,8 +129,8 @@ def measure_offline(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[d
 
 
 def _placing(episodes: int) -> int:
-    """Return how many episodes place our bets where there is no prior part."""
-    return max(LEAST_PRIOR, round(PRIOR_SHARE * episodes))
+    """Return how many episodes place our bets where there is no prior part; at most half of them."""
+    return min(max(LEAST_PRIOR, round(PRIOR_SHARE * episodes)), episodes // 2)
 
 
 def _split_log(world: World, source: World, settings: Mapping[str, Any], options: OfflineOptions, seed: int) -> _OfflineRun:
