@@ -48,7 +48,12 @@ ADDITIVE = {"name": "additive", "inner_steps": 3}
 # The smallest settings of every measure.
 SETTINGS: dict[str, dict[str, Any]] = {
     "gate": {"world": ADDITIVE, "episodes": 6},
-    "offline": {"world": ADDITIVE, "agent": "nested_nig", "episodes": 12},
+    "offline": {
+        "world": {**ADDITIVE, "outer_points": 2, "inner_points": 5},
+        "agent": "nested_nig",
+        "episodes": 12,
+        "options": {"draws": 2},
+    },
     "online": {"world": ADDITIVE, "agent": "nested_nig", "episodes": 6},
     "shift": {"world": {"name": "unified"}, "agent": "nested_nig", "episodes": 3, "options": {"shifts": ["T", "U"], "target": 2}},
     "split": {

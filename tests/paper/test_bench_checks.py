@@ -42,7 +42,7 @@ def test_a_setting_that_cannot_work_is_named_before_anything_runs(changes: dict[
         ("1c", {"episodes": 20}, "--set options.points=[20]"),
         ("1c", {"options.points": [300, 200]}, "'options.points' are numbers of episodes that grow"),
         ("1c", {"options.points": 5}, "'options.points' should be a list"),
-        ("1c", {"options.lam": "none"}, "'options.lam' should be 'root' or 'closed form'"),
+        ("1c", {"options.lam": "none"}, "'options.lam' should be 'root', 'closed form' or 'temper'"),
         ("1c", {"options.scope": ["iner"]}, "'options.scope': "),
         ("1a", {"options.shifts": ["X"]}, "'options.shifts': "),
         ("firing-order", {"options.host": "x"}, "'options.host': unknown host 'x'"),

@@ -120,6 +120,55 @@ def test_contraction() -> None:
     assert judged("contraction", found, arm="a", metric="bound", low=2.5, high=3).verdict == FAILS
 
 
+def two_metrics(left: list[float], right: list[float]) -> BenchResults:
+    found = results({("a", value): [left[value - 1]] * 2 for value in (1, 2, 3)}, swept=True)
+    for (_, value), own in found.runs.items():
+        for item in own.values():
+            item["bound"] = right[value - 1]
+    return found
+
+
+def test_two_metrics_that_peak_at_the_same_place() -> None:
+    assert judged("same peak", two_metrics([1, 5, 2], [-9, -3, -4]), arm="a", metric="reward", than="bound").verdict == HOLDS
+    assert judged("same peak", two_metrics([1, 5, 2], [-9, -3, -2]), arm="a", metric="reward", than="bound").verdict == FAILS
+    assert judged("same peak", two_metrics([1, 1, 1], [-9, -3, -2]), arm="a", metric="reward", than="bound").verdict == UNTESTED
+
+
+def test_a_peak_by_chance_is_a_tie() -> None:
+    found = results({("a", 1): [1.0, 2.0, 3.0], ("a", 2): [0.9, 2.3, 3.0], ("a", 3): [9.0, 9.5, 9.1]}, swept=True)
+    only = results({("a", value): [item["reward"] for item in found.runs["a", value].values()] for value in (1, 2)}, swept=True)
+    p = stats.ttest_1samp(np.array([-0.1, 0.3, 0.0]), 0.0, alternative="greater").pvalue
+    only.runs["a", 3] = {}
+    small = replace(only, runs={key: own for key, own in only.runs.items() if own})
+    assert judged("peak", small, arm="a", values=[1]).verdict == FAILS
+    tied = judged("peak", small, arm="a", values=[1], tie=0.05)
+    assert tied.verdict == HOLDS and f"above 1: paired p = {p:.2g}" in tied.why
+    assert judged("peak", found, arm="a", values=[1], tie=0.05).verdict == FAILS
+    for own, bound in zip(found.runs["a", 3].values(), (7.0, 8.0, 7.5), strict=True):
+        own["bound"] = bound
+    for value in (1, 2):
+        for own in found.runs["a", value].values():
+            own["bound"] = 9.0 if value == 2 else 1.0
+    assert judged("same peak", found, arm="a", metric="reward", than="bound").verdict == FAILS
+
+
+def test_two_metrics_that_rank_values_alike() -> None:
+    rising = two_metrics([1, 2, 3], [-9, -3, -4])  # ranks 1 2 3 and 1 3 2: rho = 1 - 6 * 2 / 24
+    answer = judged("ranks", rising, arm="a", metric="reward", than="bound", low=0.5, high=0.5)
+    assert answer.verdict == HOLDS and "rho = 0.50 over 1, 2, 3" in answer.why
+    assert judged("ranks", rising, arm="a", metric="reward", than="bound", low=1.0).verdict == FAILS
+    opposite = two_metrics([1, 2, 3], [3, 2, 1])
+    assert judged("ranks", opposite, arm="a", metric="reward", than="bound", high=-1.0).verdict == HOLDS
+    assert judged("ranks", opposite, arm="a", metric="reward", than="bound", values=[1, 2]).verdict == UNTESTED
+
+
+def test_concave_is_above_every_chord() -> None:
+    assert judged("concave", two_metrics([1, 5, 2], [0, 0, 0]), arm="a", metric="reward").verdict == HOLDS
+    bent = judged("concave", two_metrics([1, 1.5, 4], [0, 0, 0]), arm="a", metric="reward")
+    assert bent.verdict == FAILS and "-1 at 2" in bent.why
+    assert judged("concave", two_metrics([1, 1.5, 4], [0, 0, 0]), arm="a", metric="reward", values=[1, 3]).verdict == UNTESTED
+
+
 def test_what_cannot_be_tested_says_why() -> None:
     assert judged("welch", results({("a", None): [1.0], ("b", None): [2.0]}), above="a", below="b").why.startswith("two seeds")
     assert "was not run" in judged("welch", results({("a", None): [1.0, 2.0], ("b", None): []}), above="a", below="b").why

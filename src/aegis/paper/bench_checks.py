@@ -20,7 +20,7 @@ NAMING_METRICS = ("metric", "than", "over")  # entries under `with` that may nam
 
 NAMING_ARMS = ("above", "below", "left", "right", "arm")  # entries that name an arm
 
-OF_SWEEPS = ("draws", "flat", "peak", "trend")  # tests over all values of what is swept
+OF_SWEEPS = ("concave", "draws", "flat", "peak", "ranks", "same peak", "trend")  # tests over all values of what is swept
 
 OF_LISTS = ("contraction",)  # tests that look at a whole list
 

@@ -21,6 +21,7 @@ from aegis.paper.bench_units import key_of
 from aegis.problem import Array
 
 HOLDS, FAILS, UNTESTED = "holds", "does not hold", "cannot be tested"
+ROUND_OFF = 1e-9  # of a rank correlation
 Answer = tuple[bool, str]  # whether it holds, and the numbers
 
 
@@ -148,12 +149,20 @@ def trend(results: BenchResults, arm: str, sign: int, metric: str = "reward", le
     ), f"Spearman rho = {test.statistic:.2f}, p = {test.pvalue:.1e}"
 
 
-def peak(results: BenchResults, arm: str, values: list[Any], metric: str = "reward") -> Answer:
-    """Say whether the largest mean is found at one of some values of what is swept."""
-    means = {key_of(value): float(results.of(arm, metric, value).mean()) for value in results.values()}
+def peak(results: BenchResults, arm: str, values: list[Any], metric: str = "reward", tie: float = 1.0) -> Answer:
+    """Say whether the largest mean is found at one of some values of what is swept.
+
+    tie: it also holds if a paired test between the largest mean and the best of these values has a p-value above that.
+    """
+    means = _means(results, arm, metric)
     best = max(means, key=lambda key: means[key])
-    words = f"largest at {best}: " + ", ".join(f"{k}: {m:.2f}" for k, m in means.items())
-    return best in [key_of(value) for value in values], words + _beside(results, arm, metric, means)
+    inside = [key for key in means if key in [key_of(value) for value in values]]
+    words = f"largest at {best}: " + ", ".join(f"{k}: {m:.2f}" for k, m in means.items()) + _beside(results, arm, metric, means)
+    if best in inside or not inside:
+        return best in inside, words
+    nearest = max(inside, key=lambda key: means[key])
+    p = _above_by_chance(results, arm, metric, best, nearest)
+    return p > tie, words + (f"; above {nearest}: paired p = {p:.2g}" if tie < 1.0 else "")
 
 
 def _beside(results: BenchResults, arm: str, metric: str, means: Mapping[str, float]) -> str:
@@ -166,6 +175,65 @@ def _beside(results: BenchResults, arm: str, metric: str, means: Mapping[str, fl
     if left.size < 2 or np.ptp(left - right) == 0:
         return ""
     return f"; {first} above {second}: paired p = {_above_zero(left - right).pvalue:.2g}"
+
+
+def same_peak(results: BenchResults, arm: str, metric: str, than: str, level: float = 0.05) -> Answer:
+    """Say whether two metrics are largest at the same value of what is swept: `metric` is nowhere significantly larger than where
+    `than` peaks (paired test, seed by seed).
+    """
+    each = {name: _means(results, arm, name) for name in (metric, than)}
+    for name, means in each.items():
+        if len(set(means.values())) < 2:
+            raise MissingResult(f"{arm}: the mean of '{name}' is the same at every value, so that it has no peak")
+    first, second = (max(means, key=lambda key, means=means: means[key]) for means in each.values())  # type: ignore[misc]
+    shown = "; ".join(_words(name, means) for name, means in each.items())
+    p = _above_by_chance(results, arm, metric, first, second)
+    tie = "" if first == second else f"; {metric} at {first} above that at {second}: paired p = {p:.2g}"
+    return first == second or p >= level, f"largest at {first} and at {second}{tie}; {shown}"
+
+
+def _above_by_chance(results: BenchResults, arm: str, metric: str, first: str, second: str) -> float:
+    """Return the p-value with which a metric is above at one value of what is swept, seed by seed; 0 if it cannot be tested."""
+    by_key = {key_of(value): value for value in results.values()}
+    left, right = results.pairs((arm, by_key[first]), (arm, by_key[second]), metric)
+    if left.size < 2 or np.ptp(left - right) == 0:
+        return 0.0
+    return float(_above_zero(left - right).pvalue)
+
+
+def ranks(
+    results: BenchResults, arm: str, metric: str, than: str, low: float = -1.0, high: float = 1.0, values: list[Any] | None = None
+) -> Answer:
+    """Say how alike two metrics rank values of what is swept: Spearman's rank correlation of their means, between limits."""
+    left, right = (_means(results, arm, name, values) for name in (metric, than))
+    if len(left) < 3 or len(set(left.values())) < 2 or len(set(right.values())) < 2:
+        raise MissingResult("a rank correlation needs three values of the sweep or more, at which means differ")
+    rho = float(stats.spearmanr(list(left.values()), list(right.values())).statistic)
+    words = f"Spearman rho = {rho:.2f} over {', '.join(left)}; {_words(metric, left)}; {_words(than, right)}"
+    return low - ROUND_OFF <= rho <= high + ROUND_OFF, f"{words}; asked {low:g} to {high:g}"
+
+
+def concave(results: BenchResults, arm: str, metric: str, values: list[Any] | None = None) -> Answer:
+    """Say whether no mean of a metric lies below the line between those of the values beside it, of what is swept."""
+    means = _means(results, arm, metric, values)
+    if len(means) < 3:
+        raise MissingResult("a shape needs three values of the sweep or more")
+    places, heights = np.array([float(key) for key in means]), np.array(list(means.values()))
+    share = np.diff(places)[:-1] / (places[2:] - places[:-2])
+    above = heights[1:-1] - ((1 - share) * heights[:-2] + share * heights[2:])
+    least = int(np.argmin(above))
+    return bool(above.min() >= 0), f"least above the line between its neighbours: {above[least]:.3g} at {list(means)[least + 1]}"
+
+
+def _means(results: BenchResults, arm: str, metric: str, values: list[Any] | None = None) -> dict[str, float]:
+    """Return the mean of a metric by swept value, or by some of those that were run."""
+    wanted = None if values is None else {key_of(value) for value in values}
+    run = [value for value in results.values() if wanted is None or key_of(value) in wanted]
+    return {key_of(value): float(results.of(arm, metric, value).mean()) for value in run}
+
+
+def _words(metric: str, means: Mapping[str, float]) -> str:
+    return f"{metric} " + ", ".join(f"{key}: {mean:.4g}" for key, mean in means.items())
 
 
 def contraction(results: BenchResults, arm: str, metric: str, low: float, high: float) -> Answer:
@@ -235,6 +303,7 @@ def _test_words(difference: float, statistic: float, df: float, p: float) -> str
 
 
 TESTS: Mapping[str, Callable[..., Answer]] = {
+    "concave": concave,
     "contraction": contraction,
     "draws": above_over_draws,
     "every": above_in_every_run,
@@ -243,6 +312,8 @@ TESTS: Mapping[str, Callable[..., Answer]] = {
     "higher": higher,
     "paired": paired,
     "peak": peak,
+    "ranks": ranks,
+    "same peak": same_peak,
     "share": share,
     "tied": tied,
     "trend": trend,

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aegis.paper.bound_measures import measure_offline, measure_split
+from aegis.paper.offline_measures import measure_offline
 from aegis.paper.run_measures import measure_gate, measure_online, measure_shift, unit_world
+from aegis.paper.split_measures import SPLIT_LISTS, measure_split
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,16 @@ class MetricNames:
 
 
 _FIXED_METRICS: Mapping[str, MetricNames] = {
-    "offline": MetricNames(("gain_lower", "certified", "value_lower", "published", "kl", "value", "gain", "width")),
+    "offline": MetricNames(
+        (
+            *("published", "published_gain", "published_certified", "published_p0", "published_gain_p0", "published_width"),
+            *("estimate", "regulariser", "largest", "kl", "value_q", "value_p0", "below"),
+            *("gain_lower", "certified", "value_lower", "value", "gain", "width"),
+        )
+    ),
     "online": MetricNames(("reward", "last", "oracle", "regret"), ("curve",)),
     "split": MetricNames(
-        ("bound", "certified", "value", "share", "covered", "reward"), ("published", "biased", "sharp", "ours", "kl")
+        ("bound", "bound_root", "certified", "value", "value_p0", "share", "covered", "handed", "reward"), SPLIT_LISTS
     ),
 }
 
