@@ -177,3 +177,26 @@ def test_what_cannot_be_tested_says_why() -> None:
 
 def test_every_test_is_documented() -> None:
     assert all(test.__doc__ for test in TESTS.values())
+
+
+def test_two_arms_so_many_times_or_so_far_apart() -> None:
+    found = results({("a", None): [30.0, 34.0], ("b", None): [4.0, 4.0]})
+    assert judged("ratio", found, above="a", below="b", low=7.9, high=8.1).verdict == HOLDS
+    assert judged("ratio", found, above="a", below="b", low=8.1, high=9.0).verdict == FAILS
+    assert judged("gap", found, above="a", below="b", low=27.9, high=28.1).verdict == HOLDS
+    assert judged("gap", found, above="b", below="a", low=27.9, high=28.1).verdict == FAILS
+
+
+def test_flat_over_some_values_of_the_sweep() -> None:
+    found = results({("a", value): [number, number] for value, number in {1: 0.0, 2: 5.0, 3: 6.0}.items()}, swept=True)
+    assert judged("flat", found, arm="a", most=1.0).verdict == FAILS
+    assert judged("flat", found, arm="a", most=1.0, values=[2, 3]).verdict == HOLDS
+    assert judged("flat", found, arm="a", most=1.0, values=[2]).verdict == UNTESTED
+
+
+def test_in_a_trend_what_never_came_is_last() -> None:
+    later = {("a", value): [10.0 * value + seed for seed in range(4)] for value in (1, 2)} | {("a", 3): [float("nan")] * 4}
+    answer = judged("trend", results(later, swept=True), arm="a", sign=1)
+    assert answer.verdict == HOLDS and "4 of 12 runs never, counted as last" in answer.why
+    never = results({("a", value): [float("nan")] * 2 for value in (1, 2, 3)}, swept=True)
+    assert judged("trend", never, arm="a", sign=1).verdict == UNTESTED

@@ -36,6 +36,20 @@ def test_every_kind_of_figure_is_used_and_documented() -> None:
     assert used == set(FIGURES) and all(draw.__doc__ for draw in FIGURES.values())
 
 
+def test_flips_of_every_arm_are_drawn_and_levels_that_never_flip_are_left_out() -> None:
+    from matplotlib.figure import Figure
+
+    results = made_up("firing-order")
+    for metrics in results.runs["published", None].values():
+        metrics["flip_meta"] = None
+    axes = Figure().add_subplot()
+    drawing.flip_bars(axes, results, results.bench.figures[0])
+    labels = axes.get_legend_handles_labels()[1]
+    wanted = [f"{arm}: {level}" for arm in results.bench.arms for level in ("inner", "meta")]
+    assert labels == [label for label in wanted if label != "published: meta"]
+    made_up.cache_clear()
+
+
 def test_figures_without_numbers_are_left_out(tmp_path: Path) -> None:
     results = collect_results(plan_bench(load_bench("1b"), "quick"), ResultStore(None))
     assert draw_figures(results, tmp_path) == []

@@ -148,3 +148,11 @@ def test_a_bench_of_ones_own_has_a_table() -> None:
     for unit in plan.units:
         store.add(unit, {0: {"reward": 2.0}})
     assert "| linear | 2.00 | 1.00 ± 0.50 |  | 1 |" in bench_page.results_table(collect_results(plan, store))
+
+
+@pytest.mark.parametrize(
+    ("mean", "sd", "shown"),
+    [(0.00973, 0.00011, "0.0097 ± 0.0001"), (0.0, None, "0.00"), (0.12, None, "0.12"), (-12.34, 1.0, "-12.3 ± 1.0")],
+)
+def test_small_numbers_keep_their_digits(mean: float, sd: float | None, shown: str) -> None:
+    assert bench_page.format_mean(mean, sd) == shown

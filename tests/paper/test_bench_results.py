@@ -22,8 +22,12 @@ def kept(tmp_path: Path) -> bench_page.Archive:
 def test_settings_are_those_that_were_run() -> None:
     shown = made_up("aegis-flip", "quick").settings
     assert shown["common"]["episodes"] == 1500
-    assert shown["arms"]["ours"] == {"legacy": "sign:epsilon=0.3", "options.gate": "challenger"}
-    assert made_up("1a").settings["arms"] == {"flat_ts": {"agent": "flat_ts"}, "flat_cts": {"agent": "flat_cts"}}
+    regime = {"world.sigma_q": 3.0, "world.eta": 1.0}
+    assert shown["arms"]["ours"] == {"legacy": "sign:epsilon=0.3", "options.gate": "challenger", **regime}
+    assert shown["arms"]["ours, sigma_Q = 1"].items() >= {"world.sigma_q": 1.0, "world.eta": 0.0}.items()
+    arms = made_up("1a").settings["arms"]
+    raw = {"legacy": "uniform", "standardise": False}
+    assert {arm: arms[arm] for arm in ("flat_ts", "flat_cts")} == {arm: {"agent": arm, **raw} for arm in ("flat_ts", "flat_cts")}
 
 
 def test_the_oracle_of_rewards_stands_beside_rewards_only() -> None:

@@ -10,7 +10,7 @@ from bench_cases import bench
 
 import aegis
 from aegis.errors import SettingError
-from aegis.paper import plan_bench
+from aegis.paper import bench_units, plan_bench
 from aegis.paper.bench_file import merge_settings
 from aegis.paper.bench_units import NUMERIC_SOURCES
 
@@ -30,6 +30,13 @@ def test_settings_are_merged_from_the_base_over_the_preset_to_the_arm_and_what_w
 def test_changes_that_cannot_be(changes: dict[str, object]) -> None:
     with pytest.raises(SettingError):
         plan_bench(bench(), "quick", changes)
+
+
+def test_the_code_that_decides_numbers_is_in_the_digest() -> None:
+    package = Path(bench_units.__file__).parents[1]
+    found = {path.name for source in bench_units.NUMERIC_SOURCES for path in package.glob(source)}
+    assert {path.name for path in (package / "paper").glob("*measures.py")} | {"published_gate.py"} <= found
+    assert "gate_measures.py" in found and "bench_claims.py" not in found
 
 
 def test_the_digest_depends_on_settings_alone() -> None:

@@ -16,5 +16,11 @@ def test_the_names_of_metrics_are_those_that_a_measure_gives(measure: str) -> No
     assert {name for name, item in own.items() if not isinstance(item, list)} == set(names.numbers)
 
 
+def test_the_spread_of_a_mechanism_is_a_metric_where_it_is_asked_for() -> None:
+    settings = {**SETTINGS["online"], "options": {"spread_of": "Q"}}
+    (own,) = MEASURES["online"](settings, [0])
+    assert set(own) == set(metrics_of("online", settings).all) == {*metrics_of("online", SETTINGS["online"]).all, "spread"}
+
+
 def test_measures_are_documented() -> None:
     assert all(measure.__doc__ for measure in MEASURES.values())

@@ -1,4 +1,4 @@
-"""Measures of runs on a plant: an agent that learns, its belief on shifted plants, and a gate."""
+"""Measures of runs on a plant: an agent that learns, and its belief on shifted plants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from bench_cases import SETTINGS
 from aegis.agents import AGENTS, make_online
 from aegis.errors import SettingError
 from aegis.paper.run_measures import (
-    measure_gate,
     measure_online,
     measure_shift,
     rewards_per_episode,
@@ -51,10 +50,25 @@ def test_shifted_plants_have_an_oracle_of_their_own() -> None:
     assert run["oracle_T"] >= run["T"] or run["oracle_U"] >= run["U"]
 
 
-def test_a_gate_that_never_flips_earns_what_the_legacy_earns() -> None:
-    (run,) = measure_gate(SETTINGS["gate"], [0])
-    assert run["flip_inner"] is None and run["flipped_inner"] == run["wrong"] == run["inner_first"] == 0
-    assert run["before"] is None and run["after"] is None and run["bound"] == []
-    assert run["reward"] == pytest.approx(np.mean(run["curve"]))
-    world = unit_world(SETTINGS["gate"])
-    assert run["legacy"] == pytest.approx(rewards_per_episode(world) * true_value(world, world.legacy("uniform")))
+def test_the_inputs_of_an_agent_are_standardised_or_not_as_asked() -> None:
+    assert unit_agent({"agent": "nested_cts"}).prior_episodes > 0
+    assert unit_agent({"agent": "nested_cts", "standardise": False}).prior_episodes == 0
+    assert unit_agent({"agent": "nested_nig", "standardise": True}).prior_episodes > 0
+
+
+def test_the_spread_of_a_mechanism_is_that_of_its_last_posterior() -> None:
+    settings = {**SETTINGS["online"], "options": {"spread_of": "Q"}}
+    (run,) = measure_online(settings, [1])
+    world = unit_world(settings)
+    online = make_online(world, unit_agent(settings), 1, unit_legacy(settings, world))
+    *_, (_, belief) = online.steps(online.prior(), 0, 6)
+    # Q is linear in M: the variance of its mean is phi' (P / E[noise])^-1 phi, over the levers that uniform choice takes.
+    state = belief.states["Q"]
+    at = state.moments()
+    covariance = np.linalg.inv(state.precision) * at.rate[0] / (at.shape - 1)
+    levers = np.repeat(world.episodes(0, 100, world.legacy("uniform"), 2**40).levels["meta"].action, 3)
+    features = np.stack([np.ones(len(levers)), np.array(world.problem.level("meta").actions.values)[levers]], axis=1)
+    assert run["spread"] == pytest.approx(np.sqrt(np.mean(np.sum(features @ covariance * features, axis=1))))
+    assert {key: item for key, item in run.items() if key != "spread"} == measure_online(SETTINGS["online"], [1])[0]
+    with pytest.raises(SettingError, match=r"'options.spread_of': unknown mechanism 'X'"):
+        measure_online({**settings, "options": {"spread_of": "X"}}, ())

@@ -110,9 +110,22 @@ def above_in_every_run(results: BenchResults, arm: str, metric: str, than: str |
 def factor(results: BenchResults, arm: str, metric: str, over: str, low: float, high: float) -> Answer:
     """Say whether the mean of one metric is so many times that of another one."""
     left, right = (_of(results, arm, name) for name in (metric, over))
-    ratio = float(left.mean() / right.mean())
-    words = f"{left.mean():.4g} over {right.mean():.4g}, a factor of {ratio:.2f}; asked {low:g} to {high:g}"
-    return bool(low <= ratio <= high), words
+    top, bottom = float(left.mean()), float(right.mean())
+    return bool(low <= top / bottom <= high), _ratio_words(top, bottom, low, high)
+
+
+def ratio(results: BenchResults, above: str, below: str, low: float, high: float, metric: str = "reward") -> Answer:
+    """Say whether the mean of a metric in one arm is so many times that in another one."""
+    left, right = (float(_of(results, arm, metric).mean()) for arm in (above, below))
+    return bool(low <= left / right <= high), _ratio_words(left, right, low, high)
+
+
+def gap(results: BenchResults, above: str, below: str, low: float, high: float, metric: str = "reward") -> Answer:
+    """Say whether the mean of a metric in one arm is so much above that in another one: the difference lies between limits."""
+    left, right = (_of(results, arm, metric) for arm in (above, below))
+    difference = float(left.mean() - right.mean())
+    words = f"{left.mean():.4g} against {right.mean():.4g}, {difference:.4g} apart; asked {low:g} to {high:g}"
+    return bool(low <= difference <= high), words
 
 
 def within(
@@ -130,23 +143,32 @@ def within(
     return inside, f"{mean:.4g}, asked {limits}"
 
 
-def stays_flat(results: BenchResults, arm: str, most: float, metric: str = "reward") -> Answer:
-    """Say whether the mean of a metric hardly moves with what is swept."""
-    means = [float(results.of(arm, metric, value).mean()) for value in results.values()]
+def stays_flat(results: BenchResults, arm: str, most: float, metric: str = "reward", values: list[Any] | None = None) -> Answer:
+    """Say whether the mean of a metric hardly moves with what is swept. values: some of them; all by default."""
+    wanted = None if values is None else [key_of(value) for value in values]
+    swept = [value for value in results.values() if wanted is None or key_of(value) in wanted]
+    means = [float(results.of(arm, metric, value).mean()) for value in swept]
     if len(means) < 2:
         raise MissingResult("only one value of the sweep was run")
     return max(means) - min(means) <= most, f"from {min(means):.2f} to {max(means):.2f}, asked within {most:g}"
 
 
 def trend(results: BenchResults, arm: str, sign: int, metric: str = "reward", level: float = 0.05) -> Answer:
-    """Say whether a metric rises (sign 1) or falls (-1) with what is swept: Spearman's rank correlation over all runs."""
+    """Say whether a metric rises (sign 1) or falls (-1) with what is swept: Spearman's rank correlation over all runs.
+
+    A run without the number, such as the episode of a flip that never came, ranks above all others.
+    """
     swept = [(float(value), number) for value in results.values() for number in results.of(arm, metric, value)]
     if len({value for value, _ in swept}) < 3:
         raise MissingResult("a trend needs three values of the sweep or more")
-    test = stats.spearmanr(*zip(*swept, strict=True))
-    return bool(
-        test.pvalue < level and np.sign(test.statistic) == sign
-    ), f"Spearman rho = {test.statistic:.2f}, p = {test.pvalue:.1e}"
+    never = sum(np.isnan(number) for _, number in swept)
+    if never == len(swept):
+        raise MissingResult(f"no run of {arm} has '{metric}'")
+    ranked = stats.rankdata([np.inf if np.isnan(number) else number for _, number in swept])
+    test = stats.spearmanr([value for value, _ in swept], ranked)
+    words = f"Spearman rho = {test.statistic:.2f}, p = {test.pvalue:.1e}"
+    last = f"; {never} of {len(swept)} runs never, counted as last" if never else ""
+    return bool(test.pvalue < level and np.sign(test.statistic) == sign), words + last
 
 
 def peak(results: BenchResults, arm: str, values: list[Any], metric: str = "reward", tie: float = 1.0) -> Answer:
@@ -253,6 +275,10 @@ def share(results: BenchResults, arm: str, metric: str, least: float = 0.0, most
     return least <= mean <= most, f"{int(numbers.sum())} of {numbers.size} runs"
 
 
+def _ratio_words(top: float, bottom: float, low: float, high: float) -> str:
+    return f"{top:.4g} over {bottom:.4g}, a factor of {top / bottom:.2f}; asked {low:g} to {high:g}"
+
+
 def _of(results: BenchResults, arm: str, metric: str, at: int | None = None) -> Array:
     name, value = named_arm(results, arm)
     return results.of(name, metric, value, at)
@@ -309,10 +335,12 @@ TESTS: Mapping[str, Callable[..., Answer]] = {
     "every": above_in_every_run,
     "factor": factor,
     "flat": stays_flat,
+    "gap": gap,
     "higher": higher,
     "paired": paired,
     "peak": peak,
     "ranks": ranks,
+    "ratio": ratio,
     "same peak": same_peak,
     "share": share,
     "tied": tied,

@@ -91,21 +91,19 @@ def grouped_bars(axes: Any, results: BenchResults, wanted: BenchFigure) -> None:
 
 
 def flip_bars(axes: Any, results: BenchResults, wanted: BenchFigure) -> None:
-    """Draw after which episode each level changed hands in each run."""
-    (arm,) = list(results.bench.arms)[:1]
-    metrics = results.bench.metrics
-    for place, metric in enumerate(metrics):
-        episodes = results.of(arm, metric)
-        known = np.sort(episodes[np.isfinite(episodes)])
-        look = bar_style(place)
-        axes.step(
-            known,
-            np.arange(1, known.size + 1) / episodes.size,
-            where="post",
-            color=look["color"],
-            label=metric.removeprefix("flip_"),
-        )
-        axes.plot(known, np.arange(1, known.size + 1) / episodes.size, "os"[place % 2], color=look["color"], markersize=4)
+    """Draw after which episode each level changed hands in each run, one colour for each arm and one mark for each level."""
+    levels = [metric for metric in results.bench.metrics if metric.startswith("flip_")]
+    for number, arm in enumerate(results.bench.arms):
+        for place, metric in enumerate(levels):
+            episodes = results.of(arm, metric)
+            known = np.sort(episodes[np.isfinite(episodes)])
+            if not known.size:
+                continue
+            shares = np.arange(1, known.size + 1) / episodes.size
+            colour = COLOURS[number % len(COLOURS)]
+            axes.step(known, shares, where="post", color=colour, linestyle=DASHES[place])
+            label = f"{arm}: {metric.removeprefix('flip_')}"
+            axes.plot(known, shares, "os"[place % 2], color=colour, markersize=4, label=label)
     axes.set(xlabel=wanted.label, ylabel="share of runs handed over", ylim=(0, 1.03))
     place_legend(axes)
 

@@ -31,7 +31,8 @@ class UnitSettings(_Section):
     """What a unit runs with; arms, presets and sweeps change parts of it.
 
     world: `name`, perhaps `preset`, and parameters. agent: a row of the table of agents; outer_rule, model, rule, outer:
-    changes of its rule for outer levels, of its model, and of the settings of its rules. options: of the measure.
+    changes of its rule for outer levels, of its model, and of the settings of its rules. standardise: whether its inputs and
+    targets are put in units of their spread; by default only those of random features are. options: of the measure.
     """
 
     world: dict[str, Any] = Field(default_factory=dict)
@@ -41,6 +42,7 @@ class UnitSettings(_Section):
     model: dict[str, Any] = Field(default_factory=dict)
     rule: dict[str, Any] = Field(default_factory=dict)
     outer: dict[str, Any] = Field(default_factory=dict)
+    standardise: bool | None = None
     episodes: int | None = Field(default=None, ge=1)
     options: dict[str, Any] = Field(default_factory=dict)
 

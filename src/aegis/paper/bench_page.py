@@ -260,7 +260,7 @@ def our_number(row: dict[str, Any]) -> str:
 
 def format_mean(mean: float, sd: float | None) -> str:
     """Return `mean ± sd` with the digits that matter."""
-    digits = 1 if abs(mean) >= 10 else 2
+    digits = 1 if abs(mean) >= 10 else 2 if abs(mean) >= 0.1 or mean == 0 else 4
     return f"{mean:.{digits}f}" if sd is None else f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aegis.paper.gate_measures import gate_metrics, measure_gate
 from aegis.paper.offline_measures import measure_offline
-from aegis.paper.run_measures import measure_gate, measure_online, measure_shift, unit_world
+from aegis.paper.run_measures import measure_online, measure_shift
 from aegis.paper.split_measures import SPLIT_LISTS, measure_split
 
 
@@ -42,8 +43,10 @@ _FIXED_METRICS: Mapping[str, MetricNames] = {
 def metrics_of(measure: str, settings: Mapping[str, Any]) -> MetricNames:
     """Return what a run of a measure gives under some settings."""
     if measure == "gate":
-        own = [f"{word}_{level}" for word in ("flip", "flipped") for level in unit_world(settings).problem.names]
-        return MetricNames((*own, "inner_first", "wrong", "reward", "before", "after", "legacy", "oracle"), ("curve", "bound"))
+        return MetricNames(gate_metrics(settings), ("curve", "bound"))
+    if measure == "online" and settings.get("options", {}).get("spread_of") is not None:
+        known = _FIXED_METRICS["online"]
+        return MetricNames((*known.numbers, "spread"), known.lists)
     if measure == "shift":
         shifts = tuple(settings.get("options", {}).get("shifts", ()))
         return MetricNames(("source", *shifts, *(f"oracle_{name}" for name in shifts)))

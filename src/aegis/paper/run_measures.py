@@ -1,4 +1,4 @@
-"""Measures of runs on a plant: an agent that learns while it acts, its belief on shifted plants, and a gate.
+"""Measures of runs on a plant: an agent that learns while it acts, and its belief on shifted plants.
 
 Also how the settings of a unit become worlds, legacies and agents. A measure builds everything that its settings name, which
 finds those that cannot work, before it runs the first seed; without seeds it does nothing else.
@@ -16,12 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from aegis.agents import AGENTS, Agent, Online, make_online, run_in_lockstep
 from aegis.errors import AegisError, SettingError, check_choice
-from aegis.handover import HOSTS, Flipped, make_gate
 from aegis.mechanisms import Belief, ModelSettings
 from aegis.paper.bench_file import check_form
-from aegis.paper.gates import register_gates
 from aegis.problem import Policy
-from aegis.worlds import World, make_world, oracle_value, true_value
+from aegis.worlds import World, make_world, oracle_value
 
 
 @contextlib.contextmanager
@@ -70,6 +68,7 @@ def unit_agent(settings: Mapping[str, Any]) -> Agent:
             outer_rule=settings.get("outer_rule", agent.outer_rule),
             rule_settings={**agent.rule_settings, **settings.get("rule", {})},
             outer_settings={**agent.outer_settings, **settings.get("outer", {})},
+            standardise=settings.get("standardise", agent.standardise),
         )
 
 
@@ -85,7 +84,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class MeasureOptions(BaseModel):
-    """Options of a measure; those of `online`, which has none."""
+    """Options of a measure."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -98,23 +97,52 @@ def unit_options(form: type[Options], settings: Mapping[str, Any]) -> Options:
     return check_form(form, settings.get("options", {}), "options.")
 
 
+class OnlineOptions(MeasureOptions):
+    """Options of `online`. spread_of: a mechanism, of which it is measured how sharply it was learned."""
+
+    spread_of: str | None = None
+
+
 def measure_online(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """Return, for each seed, `reward` (sum over an episode, mean over all), its `curve`, the `oracle` and the `regret`."""
-    unit_options(MeasureOptions, settings)
+    """Return, for each seed, `reward` (sum over an episode, mean over all), its `curve`, the `oracle` and the `regret`.
+
+    With the option `spread_of` also `spread`, the standard deviation of that mechanism under the last posterior.
+    """
+    options = unit_options(OnlineOptions, settings)
     world, agent, episodes = unit_world(settings), unit_agent(settings), settings["episodes"]
     legacy = unit_legacy(settings, world)
     check_agent(settings, world, agent, legacy)
+    runs = [make_online(world, agent, seed, legacy) for seed in seeds or (0,)]
+    if options.spread_of is not None:
+        with naming("options.spread_of"):
+            check_choice(options.spread_of, runs[0].prior().mechanisms, "mechanism")
     if not seeds:
         return []
-    runs = [make_online(world, agent, seed, legacy) for seed in seeds]
     best = rewards_per_episode(world) * oracle_value(world, runs[0].controlled, legacy)
     results = []
     for result in run_in_lockstep(runs, episodes):
         reward, curve = float(result.sums.mean()), mean_curve(result.sums)
-        results.append(
-            {"reward": reward, "last": curve[-1], "curve": curve, "oracle": best, "regret": (best - reward) * episodes}
-        )
+        own = {"reward": reward, "last": curve[-1], "curve": curve, "oracle": best, "regret": (best - reward) * episodes}
+        if options.spread_of is not None:
+            own["spread"] = posterior_spread(world, result.belief, options.spread_of)
+        results.append(own)
     return results
+
+
+SPREAD_EPISODES = 100  # of uniform choice, at whose decisions the spread of a mechanism is averaged
+
+SPREAD_SEED = 2**40  # the same decisions for every arm and seed
+
+
+def posterior_spread(world: World, belief: Belief, mechanism: str) -> float:
+    """Return the standard deviation of a mechanism's mean under a belief: the root of its mean variance.
+
+    The mean is over decisions that uniform choice of all actions meets. A mechanism with several outputs counts all of them.
+    """
+    batch = world.episodes(0, SPREAD_EPISODES, world.legacy("uniform"), SPREAD_SEED)
+    rows, values = belief.rows(batch)[mechanism]
+    _, of_mean, _ = belief.predict(mechanism, rows, len(values))
+    return float(np.sqrt(of_mean.sum(axis=1).mean()))
 
 
 def mean_curve(rewards: Any) -> list[float]:
@@ -168,82 +196,3 @@ def _zero_shot(run: Online, belief: Belief, target: World, episodes: int) -> flo
         reward = batch.reward if batch.reward is not None else np.empty(0)
         totals.append(float(batch.episode_sums(reward)[0]))
     return float(np.mean(totals))
-
-
-OF_AGENTS = ("agent", "outer_rule", "model", "rule", "outer")  # settings that a gate does not have
-
-
-class GateOptions(MeasureOptions):
-    """Options of `gate`."""
-
-    gate: str = "challenger"
-    host: str = "greedy"
-    gate_settings: dict[str, Any] = Field(default={})
-
-
-def measure_gate(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """Return, for each seed, after which episode each level was handed over, and rewards per episode.
-
-    `flip_LEVEL` (None if never), `flipped_LEVEL` (1 or 0), `inner_first` (1 if the innermost level changed hands before any
-    other), `wrong` (1 if anything was put in control that is truly worse), `reward`, `before` and `after` the first flip,
-    `legacy` on the same episodes, and `bound`, the gain that the gate computed for the innermost level, along the way.
-    """
-    options = unit_options(GateOptions, settings)
-    for name in OF_AGENTS:
-        if settings.get(name):
-            raise SettingError(f"'{name}' is given, but the measure 'gate' has no agent; who proposes is 'options.host'")
-    world = unit_world(settings)
-    legacy = unit_legacy(settings, world)
-    with naming("options.host"):
-        check_choice(options.host, HOSTS, "host")
-    register_gates()  # in a process of its own, too
-    with naming("options.gate_settings"):
-        make_gate(options.gate, world, legacy, HOSTS[options.host](), options.gate_settings, 0)
-    if not seeds:
-        return []
-    best = rewards_per_episode(world) * oracle_value(world)
-    return [{**_run_gate(world, legacy, options, settings["episodes"], seed), "oracle": best} for seed in seeds]
-
-
-def _run_gate(world: World, legacy: Policy, options: GateOptions, episodes: int, seed: int) -> dict[str, Any]:
-    running = make_gate(options.gate, world, legacy, HOSTS[options.host](), options.gate_settings, seed)
-    values, wrong = [true_value(world, running.acting)], 0
-
-    def watch(events: Sequence[Any]) -> None:
-        nonlocal wrong
-        if any(isinstance(event, Flipped) for event in events):  # at most one in a block
-            values.append(true_value(world, running.acting))
-            wrong |= int(values[-1] < values[-2])
-
-    running.advance(episodes, watch)
-    flips: dict[str, int] = {}
-    for event in running.events:
-        if isinstance(event, Flipped):
-            flips.setdefault(event.level, event.episode)
-    names = world.problem.names
-    low, high = world.problem.reward.range or (0.0, 1.0)
-    earned = rewards_per_episode(world) * (low + np.array(running.rewards) * (high - low))
-    first = min(flips.values(), default=None)
-    return {
-        **{f"flip_{name}": flips.get(name) for name in names},
-        **{f"flipped_{name}": int(name in flips) for name in names},
-        "inner_first": int(names[-1] in flips and flips[names[-1]] == first),
-        "wrong": wrong,
-        "reward": float(earned.mean()),
-        "before": float(earned[:first].mean()) if first else None,
-        "after": float(earned[first:].mean()) if first and first < episodes else None,
-        "legacy": rewards_per_episode(world) * true_value(world, legacy),
-        "curve": mean_curve(earned),
-        "bound": _bounds(running, names[-1], high - low, episodes),
-    }
-
-
-def _bounds(running: Any, level: str, width: float, episodes: int) -> list[list[float]]:
-    """Return pairs of an episode and the gain that a gate computed for a level, in units of the reward; at most POINTS."""
-    looks = getattr(running, "looks", None)
-    if looks is None:  # the best lower bound among open challenges is only known at flips
-        gains = [(e.episode, e.gain_lower * width) for e in running.events if isinstance(e, Flipped) and e.level == level]
-    else:
-        gains = [(look.episode, look.gain * width) for look in looks if look.level == level and look.gain is not None]
-    step = max(1, len(gains) // CURVE_POINTS)
-    return [[float(episode), float(gain)] for episode, gain in gains[::step]]

@@ -35,7 +35,11 @@ GRAPHS: dict[str, dict[str, tuple[str, ...]]] = {
     "true": {"Q": ("M",), "Y": ("A", "Q"), "R": ("Y",)},
     "paper": {"Q": ("T", "M"), "Y": ("A", "Q"), "R": ("Y", "Q", "M", "T", "A")},
     "complete": {},
-    "permuted": {"Q": ("T",), "Y": ("A", "M"), "R": ("Y",)},  # wrong on purpose: T for M, M for Q
+    # Wrong on purpose: T for M, M for Q, or both; and T for M in the paper's graph.
+    "permuted": {"Q": ("T",), "Y": ("A", "M"), "R": ("Y",)},
+    "permuted context": {"Q": ("T",), "Y": ("A", "Q"), "R": ("Y",)},
+    "paper, permuted": {"Q": ("T",), "Y": ("A", "Q"), "R": ("Y", "Q", "M", "T", "A")},
+    "permuted outcome": {"Q": ("M",), "Y": ("A", "M"), "R": ("Y",)},
 }
 PRESETS: dict[str, dict[str, float]] = {
     "stress": {},
