@@ -181,8 +181,8 @@ def test_every_test_is_documented() -> None:
 
 def test_two_arms_so_many_times_or_so_far_apart() -> None:
     found = results({("a", None): [30.0, 34.0], ("b", None): [4.0, 4.0]})
-    assert judged("ratio", found, above="a", below="b", low=7.9, high=8.1).verdict == HOLDS
-    assert judged("ratio", found, above="a", below="b", low=8.1, high=9.0).verdict == FAILS
+    assert judged("times", found, above="a", below="b", low=7.9, high=8.1).verdict == HOLDS
+    assert judged("times", found, above="a", below="b", low=8.1, high=9.0).verdict == FAILS
     assert judged("gap", found, above="a", below="b", low=27.9, high=28.1).verdict == HOLDS
     assert judged("gap", found, above="b", below="a", low=27.9, high=28.1).verdict == FAILS
 

@@ -114,7 +114,7 @@ def factor(results: BenchResults, arm: str, metric: str, over: str, low: float, 
     return bool(low <= top / bottom <= high), _ratio_words(top, bottom, low, high)
 
 
-def ratio(results: BenchResults, above: str, below: str, low: float, high: float, metric: str = "reward") -> Answer:
+def times(results: BenchResults, above: str, below: str, low: float, high: float, metric: str = "reward") -> Answer:
     """Say whether the mean of a metric in one arm is so many times that in another one."""
     left, right = (float(_of(results, arm, metric).mean()) for arm in (above, below))
     return bool(low <= left / right <= high), _ratio_words(left, right, low, high)
@@ -340,10 +340,10 @@ TESTS: Mapping[str, Callable[..., Answer]] = {
     "paired": paired,
     "peak": peak,
     "ranks": ranks,
-    "ratio": ratio,
     "same peak": same_peak,
     "share": share,
     "tied": tied,
+    "times": times,
     "trend": trend,
     "welch": welch,
     "within": within,

@@ -1,6 +1,6 @@
-"""The measure `split`: bounds on half of the episodes of a run, whoever logged them: an agent, a legacy, or a gate.
+"""The measure `split`: bounds on half of the episodes of a run that an agent, a legacy or a gate has logged.
 
-All are in units of the reward per decision. The published numbers, and what stands in their place, are no certificates.
+All are in units of the reward per decision. The published numbers and the sharper form beside them are no certificates.
 """
 
 from __future__ import annotations
