@@ -32,7 +32,8 @@ def test_a_recorded_log_is_judged_and_called_what_it_is(folder: Path, capsys: py
     assert words.startswith(
         "As published, not a certificate: within 60 episodes Algorithm 2 would have handed over 'inner' after"
     )
-    assert "Not judged: 'meta'" in words  # the log alone does not say what the legacy does below
+    remedy = "state the incumbent of 'inner' in the problem file, or name the policy that wrote the log (--legacy): "
+    assert f"Not judged: 'meta': {remedy}" in words  # the log alone does not say what the legacy does below
     code, out, _ = aegis(*log, *settings, "--json", capsys=capsys)
     plain = json.loads(out)
     assert (plain["label"], plain["certificate"]) == ("as published, not a certificate", False)
@@ -61,11 +62,46 @@ def test_a_request_in_a_file_judges_a_log_too(folder: Path, tmp_path: Path) -> N
         ({"log": ["a.csv"], "problem": Path("p.yaml"), "gate": "published", "episodes": 5}, "leave out --episodes"),
         ({"log": ["a.csv"], "problem": Path("p.yaml"), "gate": "published", "out": Path("run")}, "leave out --out"),
         ({"log": ["a.csv"], "problem": Path("p.yaml"), "gate": "published", "set": {"f_a": 1}}, "leave out --set"),
+        ({"log": ["a.csv"], "problem": Path("p.yaml"), "gate": "published", "host-log": Path("b.csv")}, "leave out --host-log"),
+        ({"gate": "published", "host": "pessimistic", "host-log": Path("b.csv")}, "data-free p0 and reads no earlier log"),
     ],
 )
 def test_what_does_not_go_with_a_log_is_refused(typed: dict[str, object], says: str) -> None:
     with pytest.raises(SettingError, match=says):
         merge_request(typed, None)
+
+
+def test_a_level_without_a_number_shows_the_reason(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = ("handover", "--gate", "published", "--log", folder / "log.parquet", "--problem", folder / "problem.yaml")
+    settings = ("--gate-set", "optimal_lambda=false", "--gate-set", "levels=[inner]")  # 1/sqrt(K) needs K above B^2
+    code, out, err = aegis(*log, *settings, capsys=capsys)
+    assert code == 0, err
+    says = "No number at 'inner' in its last look: the estimate does not exist for these values."
+    assert says in " ".join(out.split())
+
+
+@pytest.mark.parametrize("legacy", ["sign:epsilon=0.0", "uniform"])
+def test_a_log_has_no_legacy_by_name(folder: Path, capsys: pytest.CaptureFixture[str], legacy: str) -> None:
+    log = ("handover", "--gate", "published", "--log", folder / "log.parquet", "--problem", folder / "problem.yaml")
+    code, _, err = aegis(*log, "--legacy", legacy, capsys=capsys)
+    assert code == 2
+    assert "as a policy folder or module:object; legacies by name are those of simulated worlds" in " ".join(err.split())
+    assert "With --log: who wrote it, a policy folder or module:object" in " ".join(
+        aegis("handover", "--help", capsys=capsys)[1].split()
+    )
+
+
+def test_a_legacy_of_ones_own_is_planned_through(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "from aegis.worlds import make_world\n\nworld = make_world('additive', f_a=2.0, inner_steps=3)\n"
+    (tmp_path / "own_legacy.py").write_text(f"{code}legacy = world.legacy('sign:epsilon=0.0')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    log = ("handover", "--gate", "published", "--log", folder / "log.parquet", "--problem", folder / "problem.yaml")
+    code, out, err = aegis(*log, "--gate-set", "rewards=scaled", "--legacy", "own_legacy:legacy", "--json", capsys=capsys)
+    assert code == 0, err
+    assert json.loads(out)["left_out"] == {}
 
 
 def test_a_log_takes_no_word_of_an_operator(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

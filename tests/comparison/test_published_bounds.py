@@ -70,7 +70,8 @@ def test_the_posterior_pays_for_the_mechanisms_of_its_scope(source, learned):
     split = [bound for bound in (*inner.bounds, *both.bounds) if bound.method.startswith("PRISM, posterior Q")]
     assert split and all(not bound.certificate and DRAWS_UNPAID in bound.unmet for bound in split)
     assert 0 < split[0].provenance["kl"] < free.provenance["kl"]
-    assert "PRISM, posterior Q" in {item.method for item in compare(source, learned, scope=["dose"]).missing}
+    reasons = {item.method: item.reason for item in compare(source, learned, scope=["dose"]).missing}
+    assert reasons["PRISM, posterior Q"].endswith("add --posterior")
 
 
 def test_one_draw_of_a_posterior_is_no_certificate_either(source, learned):

@@ -263,6 +263,19 @@ def test_it_needs_a_host_with_a_rule(host):
         make_gate("published", plant, plant.legacy, made, None, 1)
 
 
+def test_it_names_the_hosts_that_work_and_takes_no_earlier_log():
+    world = world_of()
+    legacy = world.legacy("uniform")
+    with pytest.raises(
+        SettingError, match=r"\(greedy, ncts, ucb, ids, d-optimal, pessimistic, or an agent by name\), found 'pb'"
+    ):
+        published(world, legacy, host="pb")
+    assert published(world, legacy, host="pessimistic").host.name == "pessimistic"
+    warm = HOSTS["pessimistic"](world.episodes(0, 5, legacy, 2))
+    with pytest.raises(SettingError, match="starts from a data-free p0"):
+        published(world, legacy, host=warm)
+
+
 def test_chances_are_those_of_the_plan_at_every_level():
     world = world_of(f_a=2.0)
     gate = published(world, world.legacy("uniform"), progressive_handover=False, refresh=50)

@@ -105,6 +105,11 @@ def merge_request(typed: Mapping[str, Any], config: Path | None) -> HandoverRequ
             "the gate 'pac-bayes' draws what it hands over to from a belief of its own, and asks no host; found the host "
             f"'{merged['host']}': leave it out, or use the gate 'challenger'"
         )
+    if merged.get("gate") == "published" and "host-log" in merged:
+        raise SettingError(
+            "the gate 'published' starts from a data-free p0 and reads no earlier log: leave out --host-log, or use the gate "
+            "'challenger'"
+        )
     _check_log_request(merged)
     places = {
         f"{table} {key}": f"{config}, line {lines[f'{table} {key}']}"

@@ -67,7 +67,7 @@ def add_published_bounds(
         reason = "propensities move, so that its beliefs are learned from the earliest units: name a 'time' column"
         if not compared.settings.posterior:
             on_policy_bound(case, {}, "Q = p0, no divergence", collection)
-            reason = "its divergence needs beliefs that are learned from the log: ask for the posterior"
+            reason = "its divergence needs beliefs that are learned from the log: add --posterior"
         for method_name in ("PRISM, data-free p0", "PRISM, posterior Q"):
             collection.lacks(method_name, reason)
     if outside is not None:

@@ -31,7 +31,7 @@ from aegis.agents import Agent, Online, make_online, prior_scalings
 from aegis.errors import SettingError
 from aegis.handover import CausalHost, PeriodicGate, check_single_level
 from aegis.mechanisms import Belief, ModelSettings, build_belief
-from aegis.paper.published_looks import Algorithm2, Buffers, PublishedSettings
+from aegis.paper.published_looks import Algorithm2, Buffers, PublishedSettings, check_host
 from aegis.planning import COARSE, RULES, ByLevel, Integration, Lcb, Planned, Rule, default_integration, plan_policy
 from aegis.policies import Floored, Legacy, Uniform
 from aegis.problem import Plant, Policy, Scope
@@ -96,7 +96,7 @@ class FromTheStart:
 
 @dataclass(slots=True)
 class PublishedGate(PeriodicGate):
-    """A run of Algorithm 2. Its flips carry the published number as `gain_lower`, which is no bound of anything."""
+    """A run of Algorithm 2. Its flips carry the published estimate as `gain_lower`, marked as no certificate."""
 
     name: ClassVar[str] = "published"
     certificate: ClassVar[bool] = False
@@ -110,16 +110,13 @@ class PublishedGate(PeriodicGate):
 
     def __post_init__(self) -> None:
         super(PublishedGate, self).__post_init__()
-        if not isinstance(self.host, CausalHost):
-            raise SettingError(
-                f"the published gate needs a host with a belief and a rule (greedy, ncts, ucb, ids), found '{self.host.name}'"
-            )
+        host = check_host(self.host)
         for level in self.state.levels:
             check_single_level(self.problem, level)
-        self.algorithm = Algorithm2.of(self.problem, self.settings, self.host)
+        self.algorithm = Algorithm2.of(self.problem, self.settings, host)
         self.algorithm.check_levels(self.state.levels)
-        self._plans = self._behind_gate(self.host)
-        self._acting = self._plans if self.settings.progressive_handover else self._from_the_start(self.host)
+        self._plans = self._behind_gate(host)
+        self._acting = self._plans if self.settings.progressive_handover else self._from_the_start(host)
         self.belief = self._acting.prior()
         if not self.settings.progressive_handover:
             self._hand_over(dict.fromkeys(self.state.levels, 0.0))

@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 
 from aegis.errors import AegisError, SettingError, check_choice
-from aegis.handover import CausalHost, GateLook, Host, check_single_level, refuse_interval_actions
+from aegis.handover import GateLook, Host, check_single_level, refuse_interval_actions
 from aegis.mechanisms import Belief, ModelSettings, build_belief, fit_scalings
 from aegis.paper.published_gate import STANDARDISED_BY
-from aegis.paper.published_looks import Algorithm2, Buffers, PublishedSettings
+from aegis.paper.published_looks import Algorithm2, Buffers, PublishedSettings, check_host
 from aegis.planning import COARSE, Planned, Rule, plan_policy
-from aegis.policies import StatedIncumbent
+from aegis.policies import Logged, StatedIncumbent
 from aegis.problem import Batch, Policy, Problem
 from aegis.rng import stream
 
@@ -122,18 +122,22 @@ def judge_log(
         If a logged propensity is no probability, or the log holds no reward.
     """
     chosen = settings or PublishedSettings()
-    if not isinstance(host, CausalHost):
-        raise SettingError(f"Algorithm 2 needs a host with a belief and a rule (greedy, ncts, ucb, ids), found '{host.name}'")
+    causal = check_host(host)
     if not chosen.progressive_handover:
         raise SettingError("without 'progressive_handover' there is no gate: leave the switch on to judge a log")
     refuse_interval_actions(problem)
-    algorithm, levels = Algorithm2.of(problem, chosen, host), _levels(problem, chosen)
+    algorithm, levels = Algorithm2.of(problem, chosen, causal), _levels(problem, chosen)
     algorithm.check_levels(levels)
     read, assumed = assume_deterministic(_in_time(problem, batch))
-    model = chosen.model_of(host)
+    model = chosen.model_of(causal)
     aside = min(STANDARDISED_BY, len(read)) if model.features == "fourier" else 0
     planner = _LogPlanner(
-        problem, model, StatedIncumbent(problem) if legacy is None else legacy, read.take_episodes(np.arange(aside)), seed, chosen
+        problem=problem,
+        model=model,
+        legacy=StatedIncumbent(problem) if legacy is None else legacy,
+        aside=read.take_episodes(np.arange(aside)),
+        seed=seed,
+        settings=chosen,
     )
     scopes, left_out = planner.plannable(algorithm, levels, read)
     own = read.take_episodes(np.arange(aside, len(read)))
@@ -212,12 +216,24 @@ class _LogPlanner:
                 for level in scope:
                     planned.taken(level, first)
             except AegisError as error:
-                left_out[" + ".join(scope)] = f"{error}; name the policy that wrote the log, or state it under 'incumbent'"
+                left_out[" + ".join(scope)] = f"{self._remedy(scope)}{error}"
             else:
                 scopes.append(scope)
         if not scopes:
             raise SettingError("; ".join(f"'{scope}' cannot be judged: {why}" for scope, why in left_out.items()))
         return scopes, left_out
+
+    def _remedy(self, scope: Sequence[str]) -> str:
+        """Return what makes a scope plannable: words before the reason, empty if nothing is known to."""
+        if not isinstance(self.legacy, StatedIncumbent | Logged):
+            return ""
+        names, stated = self.problem.names, self.legacy.levels if isinstance(self.legacy, StatedIncumbent) else ()
+        below = names[min(names.index(level) for level in scope) :]
+        missing = [f"'{name}'" for name in below if name not in scope and name not in stated]
+        if not missing:
+            return ""
+        listed = " and ".join(missing)
+        return f"state the incumbent of {listed} in the problem file, or name the policy that wrote the log (--legacy): "
 
 
 def _replay(

@@ -24,10 +24,11 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, Strict, StrictBool, ValidationError, model_validator
 
+from aegis.agents import AGENTS
 from aegis.certificate import margin_of
 from aegis.errors import RefusedError, SettingError, check_choice
 from aegis.evidence import BoundOrigin, PublishedBound, published_bound
-from aegis.handover import CausalHost, GateLook, Host, particle_ratios
+from aegis.handover import HOSTS, CausalHost, GateLook, Host, particle_ratios
 from aegis.mechanisms import MODELS, Belief, ModelSettings
 from aegis.ope import Measure, reward_measure
 from aegis.planning import ByLevel, Integration, Planned, Rule
@@ -120,6 +121,20 @@ class PublishedSettings(PaperGateSettings):
         if self.n_mc is None:
             return usual
         return replace(usual, method="auto" if model.features == "linear" else "monte_carlo", samples=self.n_mc)
+
+
+def check_host(host: Host) -> CausalHost:
+    """Return a host with a belief and a rule; SettingError for any other, and for one that starts from an earlier log."""
+    if not isinstance(host, CausalHost):
+        own = [name for name in HOSTS if name not in AGENTS and name != "external"]
+        usable = [name for name in own if isinstance(HOSTS[name](), CausalHost)]
+        raise SettingError(
+            f"the published gate needs a host with a belief and a rule ({', '.join(usable)}, or an agent by name), found "
+            f"'{host.name}'"
+        )
+    if host.warm is not None and host.warm.log is not None:
+        raise SettingError(f"the published gate starts from a data-free p0: make host '{host.name}' without an earlier log")
+    return host
 
 
 def with_draws(rule: Rule, draws: int) -> Rule:

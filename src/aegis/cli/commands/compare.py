@@ -38,7 +38,12 @@ HOLDS = {"anytime": "anytime", "fixed time": "at this K"}
 @click.option("--clip", type=float, default=10.0, show_default=True, help="Clipped IPS cuts weights here.")
 @click.option("--switch", type=float, default=10.0, show_default=True, help="SWITCH trusts its model above this weight.")
 @click.option("--largest-weight", type=float, metavar="W", help="Declare the largest weight, which classic bounds need.")
-@click.option("--posterior", is_flag=True, help="Also learn the posterior of the published bounds, with its divergences.")
+@click.option(
+    "--posterior",
+    is_flag=True,
+    help="Also learn the posterior of the published bounds, with its divergences. Numbers with B declared need --largest-weight, "
+    "unless a cap or the problem file declares the weight.",
+)
 @click.option("--incumbent", metavar="POLICY", help="Who acts if nothing is handed over; replaces what the problem states.")
 @click.option("--acting", metavar="POLICY", help="Several versions wrote the log: the policy that will act outside the scope.")
 @click.option("--fresh", is_flag=True, help="A learned policy has seen no row of this log: compare on all of it.")

@@ -22,14 +22,19 @@ PAUSED = 4  # the exit code of a run whose gate is paused: its audit refused, an
 @click.option(
     "--legacy",
     metavar="SPEC",
-    help="Who is in control first: one of the world's, such as sign:epsilon=0.3, or your own module:object.  [default: uniform]",
+    help="Who is in control first: one of the world's, such as sign:epsilon=0.3, or your own module:object. With --log: who "
+    "wrote it, a policy folder or module:object.  [default: uniform]",
 )
 @options.word_option(
     "--host",
     "host",
     "Who proposes challengers: {words}; or your own policy folder or module:object.  [default: ncts]",
 )
-@options.path_option("--host-log", "LOG", "A log of the plant from before the run, which host pessimistic starts from.")
+@options.path_option(
+    "--host-log",
+    "LOG",
+    "A log of the plant from before the run, which host pessimistic starts from. Not behind --gate published.",
+)
 @click.option(
     "--gate", metavar="NAME", help="challenger, pac-bayes, or published (which is not a certificate).  [default: challenger]"
 )
