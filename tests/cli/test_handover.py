@@ -17,7 +17,7 @@ from aegis.cli.handover_run import load_host, prepare_run
 from aegis.errors import AegisError
 from aegis.handover import HOSTS, read_events, replay_events
 from aegis.logs import Source
-from aegis.policies import path_full
+from aegis.policies import load_record, path_full
 from aegis.problem import load_problem
 from aegis.worlds import make_world, oracle_value, true_value
 
@@ -126,8 +126,40 @@ def test_the_published_gate_is_called_what_it_is(tmp_path: Path, capsys: pytest.
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Not a certificate" in page and "Ledger of the risk" not in page
     code, out, _ = aegis(*arguments, "--json", capsys=capsys)
-    assert json.loads(out)["certificate"] is False
+    assert json.loads(out)["certificate"] is False and json.loads(out)["gated"] is True
+    opened = (tmp_path / "run" / "events.jsonl").read_text().splitlines()[0]
+    assert "published (not a certificate) gate" in json.loads(opened)["problem"]
     assert "Probability of any wrong" not in (tmp_path / "run" / "summary.json").read_text()
+
+
+def test_flips_of_the_published_gate_are_marked_in_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, settings = tmp_path / "run", ("--gate-set", "stride=20", "--margin", "inner=-100")
+    arguments = ["handover", *QUICK[:6], "--gate", "published", *settings, "--episodes", 41, "--out", folder]
+    code, out, _ = aegis(*arguments, "--json", capsys=capsys)
+    assert code == 0
+    flips = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines() if '"flip"' in line]
+    assert flips and all(flip["certificate"] is False for flip in flips)
+    for plain in (json.loads(out), json.loads((folder / "summary.json").read_text())):
+        assert plain["certificate"] is False
+        (shown,) = [event for event in plain["events"] if event["kind"] == "flip"]
+        assert shown["certificate"] is False and "difference" in shown and not {"gain_lower", "value_lower"} & set(shown)
+    assert load_record(folder / "policies" / "inner")["certificate"] is False
+    _, words, _ = aegis(*arguments, capsys=capsys)  # taken up from its events
+    assert "by an estimate with nothing subtracted for chance" in " ".join(words.split())
+
+
+def test_an_agent_without_a_gate_is_called_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["handover", *QUICK[:6], "--gate", "published", "--gate-set", "progressive_handover=false", "--episodes", 20]
+    code, out, err = aegis(*arguments, "--out", tmp_path / "run", capsys=capsys)
+    assert code == 0
+    words = " ".join(out.split())
+    assert words.startswith("Not a certificate, and no gate: the agent acts from the start, at 'inner' and 'meta'.")
+    assert not re.search(r"Flips|handed over|hand over|difference", words + err)
+    (legacy,) = [line for line in out.splitlines() if line.startswith("│ legacy")]
+    assert re.fullmatch(r"│ legacy +│ +[-\d.]+ │ +- │", legacy)  # it has acted in no episode
+    plain = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert plain["gated"] is False and plain["events"] == []
+    assert [(level["first_flip"], level["difference"]) for level in plain["levels"]] == [(None, None)] * 2
 
 
 @pytest.fixture

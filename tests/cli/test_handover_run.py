@@ -165,7 +165,7 @@ def test_numbers_of_the_published_gate_are_not_called_gains() -> None:
     made = prepare_run(HandoverRequest(settings=SMALL, gate="published", gate_settings={"stride": 10}))
     found = LiveView(made.gate, made.certificate, 30)
     text = lines(found, 30)[-1]
-    assert "gain" not in text and re.search(r"inner: legacy, computed [-+][\d.]+ \(needs more than 0\), not a certificate", text)
+    assert "gain" not in text and re.search(r"inner: legacy, estimate [-+][\d.]+ \(needs at least 0\), not a certificate", text)
 
 
 def test_the_time_left_is_that_of_what_is_left(

@@ -52,6 +52,14 @@ def test_the_screen_of_a_gate_that_looks_from_time_to_time() -> None:
     assert "not a certificate" in text and re.search(r"inner\s+│ \S+.*│ (no cap|-)\s", text)
 
 
+def test_without_a_gate_there_are_no_flips_on_the_screen() -> None:
+    request = HandoverRequest(settings=SMALL, gate="published", gate_settings={"progressive_handover": False}, episodes=10)
+    made = prepare_run(request)
+    found = LiveView(made.gate, made.certificate, 10)
+    assert found.add(made.gate.events) == []
+    assert "No gate: the agent acts from the start, and not a certificate." in drawn(found)
+
+
 def test_quiet_runs_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     found = watched()
     with watch_run(found.gate, 60, quiet=True) as watch:

@@ -7,9 +7,7 @@ import json
 import pytest
 
 from aegis.errors import InputError
-from aegis.handover import (
-    event_from_plain,
-)
+from aegis.handover import Flipped, event_from_plain, event_to_plain
 
 
 @pytest.mark.parametrize(
@@ -37,3 +35,11 @@ from aegis.handover import (
 def test_lines_that_stand_for_no_event(line: str, match: str):
     with pytest.raises(InputError, match=match):
         event_from_plain(json.loads(line))
+
+
+@pytest.mark.parametrize("certificate", [True, False])
+def test_only_a_flip_that_is_no_certificate_is_marked(certificate: bool):
+    flip = Flipped("inner", "c", "handover", None, "policy", 40, 41, 30, 0.1, 0.0, certificate)
+    plain = event_to_plain(flip)
+    assert event_from_plain(json.loads(json.dumps(plain))) == flip
+    assert plain.get("certificate") is (None if certificate else False)

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from aegis.handover import Alarm, ChallengeCertified, Flipped, GateOpened, GateSettings, OperatorAction, UnitCounted, events_table
+from dataclasses import replace
+
+from aegis.handover import (
+    Alarm,
+    ChallengeCertified,
+    Flipped,
+    GateOpened,
+    GateSettings,
+    OperatorAction,
+    UnitCounted,
+    events_table,
+    has_gate,
+)
 from aegis.handover.run_history import EVENT_SCHEMA
 
 EVENTS = [
@@ -32,3 +44,15 @@ def test_closed_episodes_if_they_are_asked_for() -> None:
     assert table["reward"].to_pylist()[1] == 0.5 and table["arm"].to_pylist()[1] == "agent"
     assert table["evidence"].to_pylist()[1] is None
     assert events_table([]).schema == EVENT_SCHEMA
+
+
+def test_numbers_that_bound_nothing_are_left_out() -> None:
+    flip = next(event for event in EVENTS if isinstance(event, Flipped))
+    (row,) = events_table([replace(flip, certificate=False)]).to_pylist()
+    assert (row["level"], row["since"], row["gain_lower"], row["value_lower"]) == ("inner", 42, None, None)
+
+
+def test_an_agent_that_acts_from_the_start_has_no_gate() -> None:
+    flip = next(event for event in EVENTS if isinstance(event, Flipped))
+    assert has_gate([]) and has_gate(EVENTS)
+    assert not has_gate([EVENTS[0], replace(flip, episode=0, since=1)])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from aegis.handover import Flipped, Frozen, Handover, UnitCounted
+from aegis.handover import NOT_A_CERTIFICATE, Flipped, Frozen, Handover, UnitCounted
 from aegis.ope import reward_measure
-from aegis.report import NOT_A_CERTIFICATE, describe_cap, describe_event, describe_held_back, describe_wait
+from aegis.report import describe_cap, describe_event, describe_held_back, describe_need, describe_wait
 from aegis.report.event_text import describe_freeze, format_gain
 
 
@@ -18,6 +18,11 @@ def test_a_flip_names_level_cap_and_gain_and_whether_it_is_certified(run: Handov
     assert f"certified gain at least {format_gain(flip.gain_lower, measure)}" in text
     _, other = describe_event(flip, measure, certificate=False) or ("", "")
     assert NOT_A_CERTIFICATE in other and "certified gain" not in other
+    assert "the published estimate of the gain is" in other and "nothing subtracted" in other and "bound" not in other
+
+
+def test_the_published_gate_hands_over_at_its_margin_too() -> None:
+    assert [describe_need("0", certificate) for certificate in (True, False)] == ["needs more than 0", "needs at least 0"]
 
 
 def test_episodes_and_freezes_have_no_sentence_of_their_own(run: Handover) -> None:

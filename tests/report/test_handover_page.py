@@ -147,13 +147,32 @@ def test_the_published_gate_is_not_a_certificate() -> None:
     assert page.one(".verdict").text == "Not a certificate"
     assert "refused" in page.one("header").attributes["class"]
     assert "Ledger of the risk" not in text and "Probability of any wrong handover" not in text
-    assert "which is not a certificate, at" in section(page, "Computed gain, level by level: not a certificate").text
+    drawn = section(page, "Estimated gain, level by level: not a certificate").text
+    assert "which is not a certificate, at" in drawn and "the estimate is" in text and "a handover must reach" in drawn
+    assert not re.search(r"\b(its|a|the|early) bounds?\b|must exceed|more than 0|computed", text, flags=re.I)
+    (inner,) = [row for row in page.all("tr") if row.text.startswith("inner")]
+    assert "estimate" in inner.text and "needs at least 0" in inner.text
     assert "Run the same plant with the gate" in section(page, "What to do next").text
     measure = reward_measure(run.problem)
     path = look_trajectory(run.looks, run.state.levels, measure)
     assert [item.bound for phase in path.bounds["inner"] for item in phase] == [
         measure.gain(look.gain) for look in run.looks if look.level == "inner" and look.gain is not None
     ]
+
+
+def test_an_agent_without_a_gate_has_been_handed_nothing() -> None:
+    run = published(40, progressive_handover=False)
+    text = render_handover(run, certificate=False)  # type: ignore[arg-type]
+    page = read(text)
+    assert page.one("h1").text == "Not a certificate No gate: the agent acts from the start"
+    assert section(page, "What happened").text.endswith("Nothing but episodes and freezes.")
+    assert "there is no gate, and so no look" in section(page, "Estimated gain, level by level: not a certificate").text
+    assert "There is no gate in this run" in section(page, "What the numbers mean").text
+    assert not re.search(r"handed over|changes? hands after|difference of|since control changed", text, flags=re.I)
+    (inner,) = [row for row in page.all("tr") if row.text.startswith("inner")]
+    assert "from the start" in inner.text and "+0" not in inner.text
+    before = next(item.text for item in page.all(".tile") if item.text.startswith("Reward before"))
+    assert "not known" in before and "the legacy alone has had no episode" in before
 
 
 def test_looks_after_a_flip_are_not_drawn_as_what_a_gate_decides_by() -> None:

@@ -13,11 +13,11 @@ import numpy as np
 from aegis.cli.config import DEFAULT_LEGACY, HandoverRequest
 from aegis.cli.output import console, print_line, table
 from aegis.errors import InputError, PolicyError, SettingError, check_choice, did_you_mean
-from aegis.handover import format_lower_bound
+from aegis.handover import NOT_A_CERTIFICATE, format_lower_bound, has_gate
 from aegis.ope import reward_measure
 from aegis.policies import Legacy
 from aegis.problem import Batch, EpisodeFingerprints, Plant, Policy, Problem, content_digest, episode_hashes
-from aegis.report import NOT_A_CERTIFICATE, describe_cap, describe_event, describe_held_back
+from aegis.report import describe_cap, describe_event, describe_held_back
 from aegis.worlds import World
 
 EXTERNAL = "external"
@@ -228,7 +228,7 @@ def print_run(run: PreparedRun, result: dict[str, Any]) -> None:
     if result["note"]:
         print_line(result["note"])
     print_line(result["sentence"], style)
-    if not run.certificate:
+    if not run.certificate and has_gate(run.gate.events):
         warning = f"The gate '{run.request.gate}' is {NOT_A_CERTIFICATE}: it may hand over to a worse agent."
         console().print(warning, style="bold red")
     if result["paused"]:
@@ -254,7 +254,7 @@ def print_run(run: PreparedRun, result: dict[str, Any]) -> None:
 
 def _reward_table(result: dict[str, Any]) -> Any:
     truth, rewards = result["values"] or {}, result["rewards"]
-    handed = rewards["before_first_flip"] is not None
+    handed = rewards["before_first_flip"] is not None or not result.get("gated", True)
     realised = {"legacy": rewards["before_first_flip"] if handed else rewards["all"], "agent": rewards["now"], "oracle": None}
     acting = any(level["control"] == "agent" for level in result["levels"])
     words = {"legacy": "legacy", "agent": "who acts now" if acting else "who acts now (the legacy)", "oracle": "best possible"}
@@ -269,10 +269,10 @@ def _reward_table(result: dict[str, Any]) -> Any:
 
 def _print_flips(run: PreparedRun) -> None:
     measure = reward_measure(run.gate.problem)
-    flips = [event for event in run.gate.events if event.kind == "flip"]
+    flips = [event for event in run.gate.events if event.kind == "flip"] if has_gate(run.gate.events) else []
     if not flips:
         return
-    head = ["level", "what", "since episode", "evidence", "cap", "gain at least" if run.certificate else "difference"]
+    head = ["level", "what", "since episode", "evidence", "cap", "gain at least" if run.certificate else "estimated difference"]
     mark = "" if run.certificate else f" ({NOT_A_CERTIFICATE})"
     rows = [
         [

@@ -16,14 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 from aegis.cli.output import console
-from aegis.handover import Event, format_lower_bound
+from aegis.handover import NO_GATE, NOT_A_CERTIFICATE, Event, Flipped, format_lower_bound, has_gate
 from aegis.ope import Measure, reward_measure
 from aegis.report import (
-    NOT_A_CERTIFICATE,
     LeadingChallenge,
     LevelStanding,
     describe_cap,
     describe_event,
+    describe_need,
     describe_wait,
     level_standings,
 )
@@ -57,12 +57,19 @@ class LiveView:
         """Take in events; return the sentences that are worth a line."""
         lines = []
         for event in events:
+            if isinstance(event, Flipped) and not self.gated:
+                continue
             words = describe_event(event, self.measure, self.certificate)
             if words is not None and words[0] in EVENT_STYLES:
                 episode = int(getattr(event, "episode", 0))
                 self.lines.append((episode, *words))
                 lines.append(f"episode {episode}: {words[1]}")
         return lines
+
+    @property
+    def gated(self) -> bool:
+        """Return whether a gate decides who acts."""
+        return has_gate(self.gate.events)
 
     @property
     def rewards(self) -> list[float]:
@@ -82,7 +89,8 @@ class LiveView:
         """Return the picture."""
         parts: list[RenderableType] = []
         if not self.certificate:
-            parts.append(Text(f"This gate is published, and {NOT_A_CERTIFICATE}.", style="bold red"))
+            what = "This gate is published" if self.gated else NO_GATE.capitalize()
+            parts.append(Text(f"{what}, and {NOT_A_CERTIFICATE}.", style="bold red"))
         parts += [_levels(self.standings(), self.certificate, self.gate.state.settings.mode), self._rewards()]
         parts += [
             Text(f"episode {episode}: {text}", style=EVENT_STYLES[kind]) for episode, kind, text in self.lines[-SHOWN_EVENTS:]
@@ -153,7 +161,7 @@ def _watch_in_lines(view: LiveView, screen: Console) -> Watch:
 
 def _levels(standings: Sequence[LevelStanding], certificate: bool, mode: str) -> Table:
     levels = Table(title="Who controls each level", title_justify="left")
-    number = "gain at least (needs)" if certificate else "computed, not a gain (needs)"
+    number = "gain at least (needs)" if certificate else "estimate, not a bound (needs)"
     for head, justify in (("level", "left"), ("in control", "left"), ("challenge", "left"), (number, "right")):
         levels.add_column(head, justify=justify)  # type: ignore[arg-type]
     levels.add_column("evidence (log10)", no_wrap=True)
@@ -184,9 +192,9 @@ def _standing_words(item: LevelStanding, certificate: bool, mode: str) -> str:
     who = "legacy" if item.since is None else f"agent since {item.since}"
     if item.leading is None or (item.since is not None and item.leading.kind == "upgrade"):
         return f"{item.level}: {who}"
-    number, needs = f"{item.leading.bound:+.3g}", f"(needs more than {item.leading.margin:g})"
+    number, needs = f"{item.leading.bound:+.3g}", f"({describe_need(f'{item.leading.margin:g}', certificate)})"
     if not certificate:
-        return f"{item.level}: {who}, computed {number} {needs}, {NOT_A_CERTIFICATE}"
+        return f"{item.level}: {who}, estimate {number} {needs}, {NOT_A_CERTIFICATE}"
     waits = f", {describe_wait(mode)}" if item.leading.certified else ""
     return f"{item.level}: {who}, gain at least {number} {needs}{waits}"
 

@@ -15,6 +15,7 @@ from aegis.handover.events import (
     AGENT,
     BEFORE,
     MIXED,
+    NOT_A_CERTIFICATE,
     OVERRULED,
     TESTED_ARMS,
     Alarm,
@@ -62,8 +63,9 @@ from aegis.handover.run_folder import (
     read_events,
     run_in_folder,
 )
-from aegis.handover.run_history import History, Turn, events_table, join_batches, scaled_episode_rewards, turns
+from aegis.handover.run_history import History, Turn, events_table, has_gate, join_batches, scaled_episode_rewards, turns
 from aegis.handover.run_summary import (
+    NO_GATE,
     event_in_reward_units,
     format_lower_bound,
     legacy_change_warnings,
@@ -84,6 +86,8 @@ __all__ = [
     "HOSTS",
     "LIFT",
     "MIXED",
+    "NOT_A_CERTIFICATE",
+    "NO_GATE",
     "NO_RESPONSE",
     "NUMBER_COLUMN",
     "OTHERS_FILE",
@@ -151,6 +155,7 @@ __all__ = [
     "freeze_is_due",
     "gate_state_from_plain",
     "gate_state_to_plain",
+    "has_gate",
     "is_audit_due",
     "is_decision",
     "join_batches",

@@ -19,6 +19,9 @@ from aegis.handover.gate_settings import GateSettings
 
 DEAD = -(2**63)
 
+# The mark of a gate whose numbers bound nothing.
+NOT_A_CERTIFICATE = "not a certificate"
+
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
 
@@ -96,7 +99,8 @@ class ChallengeCertified:
 class Flipped:
     """A level was handed over to a frozen challenger, or its policy upgraded; it acts in episodes from `since` on.
 
-    gain_lower, value_lower: scaled lower bounds at that moment.
+    gain_lower, value_lower: scaled lower bounds at that moment. certificate: False, and written so, where they are no bounds:
+    gain_lower is then the estimate that convinced the gate.
     """
 
     level: str
@@ -109,6 +113,7 @@ class Flipped:
     units: Whole
     gain_lower: Number
     value_lower: Number
+    certificate: bool = True
     kind: Literal["flip"] = "flip"
 
 
@@ -271,8 +276,9 @@ EVENT_KINDS: tuple[str, ...] = tuple(get_args(get_type_hints(kind)["kind"])[0] f
 
 
 def event_to_plain(event: Event) -> dict[str, Any]:
-    """Return an event as plain data; `event_from_plain` returns the same event."""
-    return {"kind": event.kind, **_EVENTS.dump_python(event, mode="json")}
+    """Return an event as plain data; `event_from_plain` returns the same event. What is a certificate is not marked as one."""
+    plain = {"kind": event.kind, **_EVENTS.dump_python(event, mode="json")}
+    return {name: value for name, value in plain.items() if name != "certificate" or not value}
 
 
 def event_from_plain(plain: Mapping[str, Any]) -> Event:

@@ -15,7 +15,7 @@ import numpy as np
 
 from aegis.files import json_digest
 from aegis.handover.challenge import GAIN, Challenge, ClaimState
-from aegis.handover.events import Event, Flipped, Frozen, Paused, UnitCounted
+from aegis.handover.events import NOT_A_CERTIFICATE, Event, Flipped, Frozen, Paused, UnitCounted
 from aegis.handover.gate import HANDOVER, NO_RESPONSE, fresh_notes
 from aegis.handover.gate_settings import GateSettings
 from aegis.handover.gate_state import apply_event
@@ -60,7 +60,8 @@ class PeriodicGate(GateRun):
     _unwatched: list[Event] = field(default_factory=list, init=False, repr=False)
 
     def _opening(self) -> tuple[GateSettings, str]:
-        about = f"{self.name} gate, host {self.host.name}, settings {json_digest(self.settings.plain())[:16]}"
+        name = self.name if self.certificate else f"{self.name} ({NOT_A_CERTIFICATE})"
+        about = f"{name} gate, host {self.host.name}, settings {json_digest(self.settings.plain())[:16]}"
         return GateSettings(delta=self.settings.delta, levels=self.settings.levels, generations=1, upgrades=False), about
 
     @property
@@ -178,7 +179,8 @@ class PeriodicGate(GateRun):
     def _flip(self, level: str, policy: Policy, gain: float, units: int) -> None:
         """Hand a level over to a policy that was looked at, for good."""
         now, challenge = self.state.episode, self._challenge(level)
-        self._happened(Flipped(level, challenge, HANDOVER, None, policy_digest(policy), now, now + 1, units, gain, 0.0))
+        digest, certified = policy_digest(policy), self.certificate
+        self._happened(Flipped(level, challenge, HANDOVER, None, digest, now, now + 1, units, gain, 0.0, certified))
         self.deployed[level] = policy
         self._audit.start(self.state.phases)
 

@@ -219,7 +219,8 @@ def _finish(place: Path, handover: GateRun) -> dict[str, Any]:
     for level, policy in handover.deployed.items():
         held = handover.state.at(level)
         won = None if held is None else held.challenge
-        record = {"kind": "handover", "scope": [level], "won": won, "fingerprints": fingerprints}
+        mark = {} if handover.certificate else {"certificate": False}
+        record = {"kind": "handover", "scope": [level], "won": won, **mark, "fingerprints": fingerprints}
         save_policy(policy, place / POLICIES_FOLDER / level, record)
     handed = {event.level for event in handover.events if isinstance(event, Flipped)}
     moving = isinstance(handover, Handover) and handover.settings.explore > 0.0

@@ -81,6 +81,11 @@ def last_change_of_control(events: Sequence[Event]) -> int:
     return max((event.since for event in events if isinstance(event, Flipped | Reverted)), default=1)
 
 
+def has_gate(events: Sequence[Event]) -> bool:
+    """Return whether a gate decides who acts; without one the agent acts from the first episode on, before any look."""
+    return not any(isinstance(event, Flipped) and event.episode == 0 for event in events)
+
+
 def handed_over_episodes(events: Sequence[Event]) -> npt.NDArray[np.bool_]:
     """Return `[episodes]`: whether any level was handed over at the time of each closed episode."""
     size = sum(isinstance(event, UnitCounted) for event in events)
@@ -120,6 +125,8 @@ EVENT_SCHEMA = pa.schema(_COLUMN_TYPES)
 def events_table(events: Iterable[Event], units: bool = False) -> pa.Table:
     """Return events with the fields they have, others null; bounds are scaled to [0, 1], as in the events themselves.
 
+    Of a flip that is no certificate the numbers that bound nothing are null.
+
     units: one row for each closed episode too, with arm and scaled reward; `evidence` is that of an alarm. Settings and the
     sums of single challenges stay in `events.jsonl`.
     """
@@ -127,7 +134,9 @@ def events_table(events: Iterable[Event], units: bool = False) -> pa.Table:
 
 
 def _row(event: Event) -> dict[str, Any]:
-    row = {name: value for name, value in event_to_plain(event).items() if name in _COLUMN_TYPES}
+    plain = event_to_plain(event)
+    bounds = () if plain.get("certificate", True) else ("gain_lower", "value_lower")
+    row = {name: value for name, value in plain.items() if name in _COLUMN_TYPES and name not in bounds}
     return {name: value for name, value in row.items() if not isinstance(value, dict | list | tuple)}
 
 

@@ -9,15 +9,27 @@ from typing import Any
 import numpy as np
 
 from aegis.errors import InputError
-from aegis.handover.events import Alarm, Event, Flipped, GateOpened, Reverted, UnitCounted, event_to_plain
+from aegis.handover.events import (
+    NOT_A_CERTIFICATE,
+    Alarm,
+    Event,
+    Flipped,
+    Frozen,
+    GateOpened,
+    Reverted,
+    UnitCounted,
+    event_to_plain,
+)
 from aegis.handover.gate_state import Deployed, GateState
 from aegis.handover.plant_runner import GateRun
-from aegis.handover.run_history import handed_over_episodes, last_change_of_control, turns
+from aegis.handover.run_history import handed_over_episodes, has_gate, last_change_of_control, turns
 from aegis.ope import Measure, describe_comparator, reward_measure
 from aegis.problem import Scope
 
 FEWEST = 30  # episodes on each side of a handover whose means are compared
 LOWER = 4.0  # standard errors by which the mean after a handover is lower
+# What a run without a gate is called.
+NO_GATE = "no gate: the agent acts from the start"
 ASSUMES = (
     "Assumed, and audited as far as the stream shows it: logged probabilities are those acted with; decisions and episodes "
     "affect what the problem file says; every episode that started is counted once with what it earned. Outside the promise: "
@@ -30,16 +42,18 @@ def summarise_run(handover: GateRun) -> dict[str, Any]:
     """Return plain data: `levels`, `events` (all but single units), `ledger`, `rewards`, in the units of the reward as logged."""
     measure = reward_measure(handover.problem)
     state = handover.state
+    hidden = UnitCounted | GateOpened if has_gate(handover.events) else UnitCounted | GateOpened | Frozen | Flipped
     return {
         "sentence": verdict_sentence(handover),
         "certificate": handover.certificate,
+        **({} if handover.certificate else {"gated": has_gate(handover.events)}),
         "episodes": state.episode,
         "unit": measure.unit,
         "levels": [_level(handover, measure, name) for name in state.levels],
         "events": [
             event_in_reward_units(event, measure, handover.certificate)
             for event in handover.events
-            if not isinstance(event, UnitCounted | GateOpened)
+            if not isinstance(event, hidden)
         ],
         "mode": state.settings.mode,
         "waiting": [
@@ -277,11 +291,19 @@ def _no_certificate(handover: GateRun, measure: Measure) -> str:
     state = handover.state
     if not state.deployed:
         return f"Not a certificate: after {state.episode} episodes this gate leaves every level to the legacy."
+    if not has_gate(handover.events):
+        names = _named(item.level for item in state.deployed)
+        return (
+            f"{NOT_A_CERTIFICATE.capitalize()}, and {NO_GATE}, at {names}. Nothing bounds how much worse it is than the legacy."
+        )
     parts = [
-        f"'{item.level}' since episode {item.since} (a difference of {measure.gain(item.gain_lower):.4g}{_unit(measure)})"
+        f"'{item.level}' since episode {item.since} (estimated difference {measure.gain(item.gain_lower):.4g}{_unit(measure)})"
         for item in sorted(state.deployed, key=lambda item: item.since)
     ]
-    return f"Not a certificate: this gate has handed over {' and '.join(parts)}, and nothing bounds how often that is wrong."
+    return (
+        f"Not a certificate: this gate has handed over {' and '.join(parts)}, by an estimate with nothing "
+        "subtracted for chance, and nothing bounds how often that is wrong."
+    )
 
 
 def event_in_reward_units(event: Event, measure: Measure, certificate: bool = True) -> dict[str, Any]:
@@ -299,15 +321,16 @@ def event_in_reward_units(event: Event, measure: Measure, certificate: bool = Tr
     if "gain_lower" in plain:
         plain["gain_lower" if certificate else "difference"] = measure.gain(plain.pop("gain_lower"))
     if "value_lower" in plain:
-        plain["value_lower"] = measure.value(plain["value_lower"])
+        value = measure.value(plain.pop("value_lower"))
+        plain |= {"value_lower": value} if certificate else {}
     if isinstance(event, Alarm):
         plain["floor"] = measure.value(event.floor)
     return plain
 
 
 def _level(handover: GateRun, measure: Measure, name: str) -> dict[str, Any]:
-    now = handover.state.at(name)
-    flips = [event for event in handover.events if isinstance(event, Flipped) and event.level == name]
+    now, gated = handover.state.at(name), has_gate(handover.events)
+    flips = [event for event in handover.events if gated and isinstance(event, Flipped) and event.level == name]
     return {
         "level": name,
         "comparator": comparator_words(handover, name),
@@ -315,7 +338,9 @@ def _level(handover: GateRun, measure: Measure, name: str) -> dict[str, Any]:
         "since": None if now is None else _since(handover, now),
         "policy_since": None if now is None else now.since,
         "cap": None if now is None else now.cap,
-        "gain_lower" if handover.certificate else "difference": None if now is None else measure.gain(now.gain_lower),
+        "gain_lower" if handover.certificate else "difference": (
+            None if now is None or not gated else measure.gain(now.gain_lower)
+        ),
         "first_flip": next((event.episode for event in flips if event.action == "handover"), None),
         "held": [[turn.since, turn.until] for turn in turns(handover.events) if turn.level == name],
         "upgrades": sum(event.action == "upgrade" for event in flips),

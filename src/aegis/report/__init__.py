@@ -6,7 +6,7 @@ from aegis.report.certificate_page import render_certificate, write_report
 from aegis.report.charts.comparison_chart import draw_comparison
 from aegis.report.charts.contrast_chart import draw_contrast
 from aegis.report.charts.plan_chart import draw_plan
-from aegis.report.event_text import NOT_A_CERTIFICATE, describe_cap, describe_event, describe_held_back, describe_wait
+from aegis.report.event_text import describe_cap, describe_event, describe_held_back, describe_need, describe_wait
 from aegis.report.gate_standing import (
     LeadingChallenge,
     LevelStanding,
@@ -18,7 +18,6 @@ from aegis.report.gate_standing import (
 from aegis.report.handover_page import render_handover, write_handover_report
 
 __all__ = [
-    "NOT_A_CERTIFICATE",
     "LeadingChallenge",
     "LevelStanding",
     "challenge_bound",
@@ -26,6 +25,7 @@ __all__ = [
     "describe_cap",
     "describe_event",
     "describe_held_back",
+    "describe_need",
     "describe_wait",
     "draw_comparison",
     "draw_contrast",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aegis.handover import (
+    NOT_A_CERTIFICATE,
     Alarm,
     AuditNote,
     ChallengeCertified,
@@ -23,10 +24,9 @@ from aegis.handover import (
     Waiting,
 )
 from aegis.ope import Measure
-from aegis.report.numbers import DOWN, format_brief, format_count
+from aegis.report.numbers import DOWN, NEAREST, format_brief, format_count
 
-# The mark of a gate whose bounds are not valid.
-NOT_A_CERTIFICATE = "not a certificate"
+NOTHING_SUBTRACTED = "nothing subtracted for chance"
 
 
 def describe_event(event: Event, measure: Measure, certificate: bool = True) -> tuple[str, str] | None:
@@ -36,10 +36,10 @@ def describe_event(event: Event, measure: Measure, certificate: bool = True) -> 
     """
     if isinstance(event, Flipped):
         doing = "handed over to the agent" if event.action == "handover" else "upgraded to a better policy"
-        gain = format_gain(event.gain_lower, measure)
-        says = (
-            f"certified gain at least {gain}" if certificate else f"its bound says a gain of {gain}, which is {NOT_A_CERTIFICATE}"
-        )
+        says = f"certified gain at least {format_gain(event.gain_lower, measure)}"
+        if not certificate:
+            gain = format_gain(event.gain_lower, measure, NEAREST)
+            says = f"the published estimate of the gain is {gain}, {NOTHING_SUBTRACTED}: {NOT_A_CERTIFICATE}"
         return "flip", f"Level '{event.level}' is {doing} from episode {event.since} on ({describe_cap(event.cap)}; {says})."
     if isinstance(event, ChallengeCertified):
         gain = format_gain(event.gain_lower, measure)
@@ -102,6 +102,11 @@ def describe_wait(mode: str) -> str:
     return "certified, nothing changes hands in shadow" if mode == "shadow" else "certified, waits for a larger cap (patience)"
 
 
-def format_gain(scaled_gain: float, measure: Measure) -> str:
-    """Return a certified gain in units of the reward, rounded down."""
-    return f"{format_brief(measure.gain(scaled_gain), DOWN, sign=True)}{f' {measure.unit}' if measure.unit else ''}"
+def describe_need(margin: str, certificate: bool) -> str:
+    """Return what a number must be for a level to change hands: the published gate hands over at equality too."""
+    return f"needs {'more than' if certificate else 'at least'} {margin}"
+
+
+def format_gain(scaled_gain: float, measure: Measure, rounding: str = DOWN) -> str:
+    """Return a gain in units of the reward; one that is certified is rounded down."""
+    return f"{format_brief(measure.gain(scaled_gain), rounding, sign=True)}{f' {measure.unit}' if measure.unit else ''}"

@@ -9,26 +9,27 @@ from typing import Any
 import numpy as np
 
 from aegis.files import write_text
-from aegis.handover import Event, Frozen, Handover, Turn, summarise_run, turns
+from aegis.handover import NO_GATE, NOT_A_CERTIFICATE, Event, Flipped, Frozen, Handover, Turn, has_gate, summarise_run, turns
 from aegis.ope import Measure, reward_measure
 from aegis.report.certificate_page import Tile, page_environment
 from aegis.report.charts.handover_charts import bound_figures, evidence_figures, flips_of, reward_figure
 from aegis.report.document import ALERT, GLASS, TICK, Face, Row
 from aegis.report.event_text import (
-    NOT_A_CERTIFICATE,
     describe_cap,
     describe_event,
     describe_freeze,
     describe_held_back,
+    describe_need,
     describe_wait,
 )
 from aegis.report.gate_standing import LevelStanding, level_standings, look_trajectory, replay_trajectory
-from aegis.report.numbers import DOWN, UNKNOWN, UP, format_brief, format_count, format_percent, format_risk
+from aegis.report.numbers import DOWN, NEAREST, UNKNOWN, UP, format_brief, format_count, format_percent, format_risk
 
 NO_PROMISE = "this gate may hand over to a worse agent"
+UNTESTED = "nothing tests the agent against the legacy"
 AVERAGE_NOTE = "an average over this run, not a certificate"
 CERTIFIED_TITLE = "Certified gain of the leading challenge"
-NOT_CERTIFIED_TITLE = "What the published bound says, which is not a certificate,"
+NOT_CERTIFIED_TITLE = "The published estimate of the gain, which is not a certificate,"
 
 
 def handover_top(
@@ -47,18 +48,28 @@ def handover_top(
 
 
 def level_controls(
-    standings: Sequence[LevelStanding], measure: Measure, certificate: bool, past: Sequence[Turn] = (), mode: str = "live"
+    standings: Sequence[LevelStanding],
+    measure: Measure,
+    certificate: bool,
+    past: Sequence[Turn] = (),
+    mode: str = "live",
+    gated: bool = True,
 ) -> tuple[Row, ...]:
-    """Return who is in control of each level, outermost first, as people say it. past: turns of agents. mode: of the gate."""
-    return tuple(
+    """Return who is in control of each level, outermost first, as people say it. past: turns of agents. mode: of the gate.
+
+    gated: False where no gate decides, so that no number has put the agent in control.
+    """
+    rows = tuple(
         _control(item, measure, certificate, [turn for turn in past if turn.level == item.level], mode)
         for item in reversed(standings)
     )
+    return rows if gated else tuple({**row, "since": "from the start", "gain": "-"} for row in rows)
 
 
 def event_lines(events: Sequence[Event], measure: Measure, certificate: bool) -> tuple[Row, ...]:
-    """Return the events that are no single episodes and no freezes."""
-    described = ((event, describe_event(event, measure, certificate)) for event in events)
+    """Return the events that are no single episodes and no freezes; without a gate no flips either."""
+    shown = events if has_gate(events) else [event for event in events if not isinstance(event, Flipped)]
+    described = ((event, describe_event(event, measure, certificate)) for event in shown)
     return tuple(
         {"episode": format_count(getattr(event, "episode", None)), "kind": words[0], "text": words[1]}
         for event, words in described
@@ -93,6 +104,8 @@ def setting_entries(about: Mapping[str, Any], settings: Mapping[str, Any]) -> tu
 
 
 def _verdict(summary: Mapping[str, Any], handed: Sequence[str], levels: int, certificate: bool) -> tuple[Face, str]:
+    if not summary.get("gated", True):
+        return Face("Not a certificate", "refused", ALERT), NO_GATE.capitalize()
     if not certificate:
         return Face("Not a certificate", "refused", ALERT), "Do not rely on this: the published gate promises nothing"
     if summary["paused"]:
@@ -114,21 +127,22 @@ def _tiles(
     summary: Mapping[str, Any], handed: Sequence[str], levels: int, settings: Mapping[str, Any], certificate: bool
 ) -> tuple[Tile, ...]:
     rewards, unit = summary["rewards"], summary["unit"]
-    changed = rewards["before_first_flip"] is not None
+    gated = summary.get("gated", True)
+    changed = rewards["before_first_flip"] is not None or not gated
     before = rewards["before_first_flip"] if changed else rewards["all"]
     after = rewards["now"]
     given_back = any(level["reverts"] for level in summary["levels"])
     bounded = certificate and not summary["audit"]["doubted"]
     rounded = format_risk(settings["delta"]) if bounded else "not bounded"
     gates = summary["gates"]
-    promise = "that anything worse than it replaces is ever put in control" if certificate else NO_PROMISE
+    promise = "that anything worse than it replaces is ever put in control" if certificate else NO_PROMISE if gated else UNTESTED
     if certificate and not bounded:
         promise = "the audit refused what was certified from"
     elif certificate and gates is not None and gates["number"] > 1:
         promise += f" by this gate; {format_risk(gates['risk'])} by all {gates['number']} gates of this plant"
     return (
         Tile(
-            label="Handed over",
+            label="Handed over" if gated else "Under the agent",
             value=f"{len(handed)} of {levels}",
             unit="levels",
             caption=", ".join(handed) or "none",
@@ -138,13 +152,13 @@ def _tiles(
             label="Reward before",
             value=_reward(before),
             unit=unit if before is not None else "",
-            caption=f"under the legacy alone; {AVERAGE_NOTE}",
+            caption=f"under the legacy alone; {AVERAGE_NOTE}" if gated else "the legacy alone has had no episode",
         ),
         Tile(
             label="Reward now",
             value=_reward(after),
             unit=unit if after is not None else "",
-            caption=f"since control changed last; {AVERAGE_NOTE}" if handed or given_back else "nothing was handed over",
+            caption=_reward_caption(gated, bool(handed) or given_back),
         ),
         Tile(label="Risk", value=rounded, unit="", caption=promise, limit="at most" if bounded else ""),
         Tile(
@@ -154,6 +168,12 @@ def _tiles(
             caption=f"alarms of the monitor: {format_count(summary['alarms'])}",
         ),
     )
+
+
+def _reward_caption(gated: bool, changed: bool) -> str:
+    if not gated:
+        return f"under the agent from the start; {AVERAGE_NOTE}"
+    return f"since control changed last; {AVERAGE_NOTE}" if changed else "nothing was handed over"
 
 
 def _next_step(
@@ -209,11 +229,12 @@ def _control(item: LevelStanding, measure: Measure, certificate: bool, past: Seq
     else:
         face = Face("Agent", "certified", TICK) if certificate else Face("Agent", "refused", ALERT)
         since, word = f"episode {format_count(item.since)}", "at least" if certificate else f"{NOT_A_CERTIFICATE}:"
-        gain = f"{word} {format_brief(item.gain_lower, DOWN, sign=True)}{unit}"
+        gain = f"{word} {format_brief(item.gain_lower, DOWN if certificate else NEAREST, sign=True)}{unit}"
     lead, challenge, evidence = item.leading, "none open", "-"
     if lead is not None:
-        bound = f"{'at least' if certificate else 'computed:'} {format_brief(lead.bound, DOWN, sign=True)}{unit}"
-        challenge = f"{lead.kind}, {describe_cap(lead.cap)}: {bound}, needs more than {format_brief(lead.margin)}"
+        bound = f"{'at least' if certificate else 'estimate'} {format_brief(lead.bound, DOWN, sign=True)}{unit}"
+        needs = describe_need(format_brief(lead.margin), certificate)
+        challenge = f"{lead.kind}, {describe_cap(lead.cap)}: {bound}, {needs}"
         challenge += f"; {describe_wait(mode)}" if lead.certified else ""
         evidence = f"{format_count(lead.units)} episodes"
         if lead.evidence is not None:
@@ -277,7 +298,9 @@ def render_handover(
     looks = getattr(handover, "looks", None)
     standings, settings = level_standings(state, measure, looks or ()), handover.settings.plain()
     path = replay_trajectory(events, measure) if looks is None else look_trajectory(looks, state.levels, measure)
-    flips = flips_of(events)
+    gated = has_gate(events)
+    flips = flips_of(events) if gated else []
+    title, number = (CERTIFIED_TITLE, "bound") if certificate else (NOT_CERTIFIED_TITLE, "estimate")
     rewards = np.array([measure.value(value) for value in handover.rewards], dtype=np.float64)
     content = summarise_run(handover)
     return (
@@ -285,10 +308,10 @@ def render_handover(
         .get_template("handover.html")
         .render(
             top=handover_top(content, standings, settings, certificate),
-            controls=level_controls(standings, measure, certificate, turns(events), state.settings.mode),
+            controls=level_controls(standings, measure, certificate, turns(events), state.settings.mode, gated),
             held_back=describe_held_back(content),
             reward=reward_figure(rewards, flips, truth, measure.unit or f"({measure.column})"),
-            bounds=bound_figures(path, flips, measure, state.episode, CERTIFIED_TITLE if certificate else NOT_CERTIFIED_TITLE),
+            bounds=bound_figures(path, flips, measure, state.episode, title, number),
             evidence=evidence_figures(path, flips, state.episode),
             events=event_lines(events, measure, certificate),
             ledger=freeze_rows(events, settings["delta"]),
@@ -296,6 +319,7 @@ def render_handover(
             truth=truth,
             settings=settings,
             certificate=certificate,
+            gated=gated,
             comparators="; ".join(f"{item['level']}: {item['comparator']}" for item in content["levels"]),
             risk=format_risk(settings["delta"]),
             count=format_count,

@@ -122,11 +122,14 @@ def reward_figure(
 
 
 def bound_figures(
-    path: GateTrajectory, flips: Sequence[Flipped], measure: Measure, episodes: int, words: str
+    path: GateTrajectory, flips: Sequence[Flipped], measure: Measure, episodes: int, words: str, number: str = "bound"
 ) -> tuple[HandoverFigure, ...]:
-    """Return, level by level, the highest bound of the gain among open challenges; a new line in each phase. words: its name."""
+    """Return, level by level, the highest bound of the gain among open challenges; a new line in each phase.
+
+    words: the title. number: what is drawn; an estimate where nothing is bounded.
+    """
     return tuple(
-        _bound_figure(f"bound-{place}", level, path, flips, measure, episodes, words)
+        _bound_figure(f"bound-{place}", level, path, flips, measure, episodes, words, number)
         for place, level in enumerate(path.bounds)
         if path.bounds[level]
     )
@@ -163,7 +166,14 @@ def window_of(episodes: int) -> int:
 
 
 def _bound_figure(
-    name: str, level: str, path: GateTrajectory, flips: Sequence[Flipped], measure: Measure, episodes: int, words: str
+    name: str,
+    level: str,
+    path: GateTrajectory,
+    flips: Sequence[Flipped],
+    measure: Measure,
+    episodes: int,
+    words: str,
+    number: str,
 ) -> HandoverFigure:
     phases = path.bounds[level]
     margin = phases[0][0].margin
@@ -180,7 +190,7 @@ def _bound_figure(
     above = max([abs(margin), *map(abs, certified), *[abs(p[-1].bound) for p in phases if p[-1].episode <= until]], default=0.0)
     last = phases[-1][-1]
     leads = f" ({last.challenge})" if last.challenge else ""
-    text = f"After {format_count(last.episode)} episodes the bound is {format_brief(last.bound, DOWN, sign=True)}{leads}."
+    text = f"After {format_count(last.episode)} episodes the {number} is {format_brief(last.bound, DOWN, sign=True)}{leads}."
     text += "".join(f" Changes hands after episode {flip.episode}." for flip in own)
     title = f"{words} at \u2018{level}\u2019"
     drawn, floor = trajectory_chart(
@@ -193,7 +203,7 @@ def _bound_figure(
         _flip_marks(flips),
         -BOUND_DEPTH * above if above else None,
     )
-    return HandoverFigure(title, drawn, "" if floor is None else f"Early bounds below {format_brief(floor)} are not drawn.")
+    return HandoverFigure(title, drawn, "" if floor is None else f"Early {number}s below {format_brief(floor)} are not drawn.")
 
 
 def _flip_marks(flips: Sequence[Flipped]) -> list[tuple[int, str]]:
