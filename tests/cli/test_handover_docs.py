@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import shlex
 from pathlib import Path
@@ -81,9 +82,19 @@ def test_the_hosts_of_the_page_are_made() -> None:
 
 def test_the_file_of_the_page_runs(worked: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
     with contextlib.chdir(worked[0]):
-        code, _, err = aegis(*shlex.split(COMMANDS[1]), "--json", capsys=capsys)
+        (command,) = [line for line in COMMANDS if "--config" in line]
+        code, _, err = aegis(*shlex.split(command), "--json", capsys=capsys)
     assert code == 0, err
     assert (worked[0] / "staged" / "report.html").exists()
+
+
+def test_the_setting_of_the_paper_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (command,) = [line for line in COMMANDS if "--gate published --host" in line]
+    assert command.endswith("--episodes 5000")
+    assert done(*shlex.split(command.replace("--episodes 5000", "--episodes 51")), "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["settings"], result["gate_settings"]["model"]) == ({"sigma_q": 3, "eta": 1}, "linear")
+    assert (result["host"], result["legacy"], result["certificate"]) == ("aegis_handover", "sign:epsilon=0.0", False)
 
 
 def test_every_setting_is_on_the_page_with_its_default() -> None:

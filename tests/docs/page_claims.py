@@ -67,6 +67,10 @@ RUN_BY = {
     ("docs/handover.md", "from aegis.handover"): "tests/cli/test_handover_docs.py::test_the_hosts_of_the_page_are_made",
     ("docs/handover.md", "world: additive"): _STAGED,
     ("docs/handover.md", "aegis handover --config"): _STAGED,
+    (
+        "docs/handover.md",
+        "aegis handover --gate published",
+    ): "tests/cli/test_handover_docs.py::test_the_setting_of_the_paper_runs",
     ("docs/handover.md", "from pathlib"): "tests/cli/test_handover_docs.py::test_the_python_of_the_page_runs",
     ("docs/handover.md", "import aegis"): "tests/cli/test_handover_docs.py::test_the_python_of_the_page_runs",
     ("docs/logs.md", "episode: batch"): _LOG,
