@@ -270,7 +270,8 @@ def test_before_and_after_a_flip_says_why_there_is_nothing_to_test() -> None:
 def test_over_what_is_swept_a_missing_number_is_nothing_to_judge() -> None:
     nan = float("nan")
     found = results({("a", value): [float(value), nan if value == 2 else 1.0] for value in (1, 2, 3)}, swept=True)
-    for test, entries in {"flat": {"most": 1.0}, "peak": {"values": [1]}, "concave": {"metric": "reward"}}.items():
+    tests: dict[str, dict[str, object]] = {"flat": {"most": 1.0}, "peak": {"values": [1]}, "concave": {"metric": "reward"}}
+    for test, entries in tests.items():
         answer = judged(test, found, arm="a", **entries)
         assert (answer.verdict, answer.why) == (UNTESTED, "a: 1 of 2 runs have no 'reward'")
     both = results({(arm, value): [float(value), nan] for arm in ("a", "b") for value in (1, 2, 3)}, swept=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from aegis.paper.bench_scope import change_words
 CLAIM = "claims: [{says: so, test: within, of: %s, horizon: %s, with: {arm: %s, low: 0}}]"
 
 
-def stored(claim: str, changes: dict[str, object] | None = None, preset: str = "quick", text: str = SMALL) -> BenchResults:
+def stored(claim: str, changes: Mapping[str, object] | None = None, preset: str = "quick", text: str = SMALL) -> BenchResults:
     plan = plan_bench(bench(text[: text.index("claims:")] + claim), preset, changes)
     store = ResultStore(None)
     for unit in plan.units:
