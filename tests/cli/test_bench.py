@@ -54,6 +54,7 @@ def test_run_prints_numbers_and_verdicts_and_keeps_them(tmp_path: Path, capsys: 
     code, out, _ = aegis(*QUICK, "--store", tmp_path, capsys=capsys)
     assert code == 0 and "80.2" in out and "Thompson gains over D-optimal" in out
     assert "preset quick, episodes=5, seeds=2)" in out
+    assert "(settings were changed: episodes = 5)" in out  # which claims of the paper do not speak of
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,10 @@ def test_run_prints_numbers_and_verdicts_and_keeps_them(tmp_path: Path, capsys: 
         (("bench", "run", "3a", "--set", "agent=nobody"), "bench 3a, thompson: 'agent': unknown agent 'nobody'"),
         (("bench", "run", "3a", "--set", "legacy=5"), "bench 3a, thompson: 'legacy' should be a text, found 5"),
         (("bench", "run", "1c", "--set", "episodes=20"), "--set options.points=[20]"),
+        (
+            ("bench", "run", "aegis-flip", "--set", "world.sigma_q=6"),
+            "the arm 'published, sigma_Q = 1' sets 'world.sigma_q' itself",
+        ),
         (("bench", "report", "3a", "--pictures", "svg,gif"), "unknown kind of picture 'gif'"),
         (("bench", "report", "3a", "--set", "epsodes=3"), "episodes"),
     ],

@@ -14,7 +14,7 @@ from scipy import stats
 
 from aegis.errors import SettingError
 from aegis.paper import BenchResults, judge_claim
-from aegis.paper.bench_claims import FAILS, HOLDS, TESTS, UNTESTED, JudgedClaim
+from aegis.paper.bench_claims import FAILS, HOLDS, TESTS, TIE_RUNS, UNTESTED, JudgedClaim
 from aegis.paper.bench_file import BenchClaim
 
 numbers = st.lists(st.floats(-50, 50).map(lambda x: round(x, 3)), min_size=2, max_size=6)
@@ -66,6 +66,8 @@ def test_sweeps() -> None:
     assert judged("flat", rising, arm="a", most=1.9).verdict == FAILS
     assert judged("peak", rising, arm="a", values=[3]).verdict == HOLDS
     assert judged("peak", rising, arm="a", values=[1, 2]).verdict == FAILS
+    elsewhere = judged("peak", rising, arm="a", values=[0.5, 4])
+    assert elsewhere.verdict == UNTESTED and elsewhere.why.startswith("a was not run at 0.5, 4; largest at 3")
     assert judged("welch", rising, above="a@3", below="a@1").verdict == HOLDS
     assert judged("welch", rising, above="a@4", below="a@1").verdict == UNTESTED
     with pytest.raises(SettingError, match="a@1"):
@@ -120,8 +122,8 @@ def test_contraction() -> None:
     assert judged("contraction", found, arm="a", metric="bound", low=2.5, high=3).verdict == FAILS
 
 
-def two_metrics(left: list[float], right: list[float]) -> BenchResults:
-    found = results({("a", value): [left[value - 1]] * 2 for value in (1, 2, 3)}, swept=True)
+def two_metrics(left: list[float], right: list[float], runs: int = 2) -> BenchResults:
+    found = results({("a", value): [left[value - 1]] * runs for value in (1, 2, 3)}, swept=True)
     for (_, value), own in found.runs.items():
         for item in own.values():
             item["bound"] = right[value - 1]
@@ -130,21 +132,24 @@ def two_metrics(left: list[float], right: list[float]) -> BenchResults:
 
 def test_two_metrics_that_peak_at_the_same_place() -> None:
     assert judged("same peak", two_metrics([1, 5, 2], [-9, -3, -4]), arm="a", metric="reward", than="bound").verdict == HOLDS
-    assert judged("same peak", two_metrics([1, 5, 2], [-9, -3, -2]), arm="a", metric="reward", than="bound").verdict == FAILS
+    apart = {runs: two_metrics([1, 5, 2], [-9, -3, -2], runs) for runs in (TIE_RUNS, TIE_RUNS - 1)}
+    assert judged("same peak", apart[TIE_RUNS], arm="a", metric="reward", than="bound").verdict == FAILS
+    assert judged("same peak", apart[TIE_RUNS - 1], arm="a", metric="reward", than="bound").verdict == UNTESTED
     assert judged("same peak", two_metrics([1, 1, 1], [-9, -3, -2]), arm="a", metric="reward", than="bound").verdict == UNTESTED
 
 
 def test_a_peak_by_chance_is_a_tie() -> None:
-    found = results({("a", 1): [1.0, 2.0, 3.0], ("a", 2): [0.9, 2.3, 3.0], ("a", 3): [9.0, 9.5, 9.1]}, swept=True)
+    pattern = {1: [1.0, 2.0, 3.0], 2: [0.9, 2.3, 3.0], 3: [9.0, 9.5, 9.1]}
+    found = results({("a", value): own * 3 for value, own in pattern.items()}, swept=True)
     only = results({("a", value): [item["reward"] for item in found.runs["a", value].values()] for value in (1, 2)}, swept=True)
-    p = stats.ttest_1samp(np.array([-0.1, 0.3, 0.0]), 0.0, alternative="greater").pvalue
+    p = stats.ttest_1samp(np.array([-0.1, 0.3, 0.0] * 3), 0.0, alternative="greater").pvalue
     only.runs["a", 3] = {}
     small = replace(only, runs={key: own for key, own in only.runs.items() if own})
     assert judged("peak", small, arm="a", values=[1]).verdict == FAILS
-    tied = judged("peak", small, arm="a", values=[1], tie=0.05)
+    tied = judged("peak", small, arm="a", values=[1], tie=0.01)
     assert tied.verdict == HOLDS and f"above 1: paired p = {p:.2g}" in tied.why
     assert judged("peak", found, arm="a", values=[1], tie=0.05).verdict == FAILS
-    for own, bound in zip(found.runs["a", 3].values(), (7.0, 8.0, 7.5), strict=True):
+    for own, bound in zip(found.runs["a", 3].values(), (7.0, 8.0, 7.5) * 3, strict=True):
         own["bound"] = bound
     for value in (1, 2):
         for own in found.runs["a", value].values():
@@ -200,3 +205,108 @@ def test_in_a_trend_what_never_came_is_last() -> None:
     assert answer.verdict == HOLDS and "4 of 12 runs never, counted as last" in answer.why
     never = results({("a", value): [float("nan")] * 2 for value in (1, 2, 3)}, swept=True)
     assert judged("trend", never, arm="a", sign=1).verdict == UNTESTED
+
+
+def test_a_tie_is_not_what_few_runs_cannot_see() -> None:
+    few, enough = (results({("a", None): [1.0, 2.0] * half, ("b", None): [1.1, 2.1] * half}) for half in (3, 4))
+    answer = judged("tied", few, left="a", right="b")
+    assert answer.verdict == UNTESTED and answer.why == "a tie is tested with 8 runs of each arm or more, there are 6"
+    assert judged("tied", enough, left="a", right="b").verdict == HOLDS
+    swept = {runs: results({("a", 1): [0.0, 1.0] * runs, ("a", 2): [1.0, 0.1] * runs}, swept=True) for runs in (3, 4)}
+    assert judged("peak", swept[3], arm="a", values=[1], tie=0.05).verdict == UNTESTED
+    assert judged("peak", swept[4], arm="a", values=[1], tie=0.05).verdict == HOLDS
+    assert judged("peak", swept[3], arm="a", values=[2], tie=0.05).verdict == HOLDS  # strictly there
+    assert judged("peak", swept[3], arm="a", values=[1]).verdict == FAILS  # no tie is claimed
+
+
+def flips(*episodes: float | None, arm: str = "a") -> BenchResults:
+    """Return results of a gate that flipped at some episodes, None where it did not."""
+    found = results(
+        {(arm, None): list(episodes), ("b", None): [1.0 + seed for seed in range(len(episodes))]}, metric="flip_inner"
+    )
+    for own in found.runs.values():
+        for item in own.values():
+            flipped = item["flip_inner"] is not None
+            item |= {"flipped_inner": int(flipped), "flip_meta": None, "flipped_meta": 0, "wrong": 0, "bound_before_inner": None}
+            item |= {"before_inner": 1.0, "after_inner": 2.0 + item["flip_inner"] / 1000} if flipped else {}
+            item |= {} if flipped else {"before_inner": None, "after_inner": None}
+    return found
+
+
+OF_FLIPS = [
+    ("within", {"arm": "a", "low": 0}),
+    ("gap", {"above": "a", "below": "b", "low": 0, "high": 1}),
+    ("times", {"above": "b", "below": "a", "low": 0, "high": 1}),
+    ("factor", {"arm": "a", "over": "flip_inner", "low": 0, "high": 1}),
+    ("welch", {"above": "a", "below": "b"}),
+    ("tied", {"left": "a", "right": "b"}),
+    ("paired", {"above": "a", "below": "b"}),
+    ("every", {"arm": "a", "than": 0}),
+    ("share", {"arm": "a"}),
+    ("positive", {"arm": "a"}),
+]
+
+
+@pytest.mark.parametrize(("test", "entries"), OF_FLIPS)
+def test_a_flip_that_never_came_is_nothing_to_judge(test: str, entries: dict[str, object]) -> None:
+    never = judged(test, flips(None, None, None), metric="flip_inner", **entries)
+    assert (never.verdict, never.why) == (UNTESTED, "a: no run flipped (inner)")
+    some = judged(test, flips(9.0, None, 7.0), metric="flip_inner", **entries)
+    assert (some.verdict, some.why) == (UNTESTED, "a: 1 of 3 runs have no 'flip_inner'")
+
+
+def test_before_and_after_a_flip_says_why_there_is_nothing_to_test() -> None:
+    entries = {"arm": "a", "metric": "after_inner", "than": "before_inner"}
+    assert judged("higher", flips(None, None, None), **entries).why == "a: no run flipped (inner)"
+    one = judged("higher", flips(9.0, None, None), **entries)
+    assert one.verdict == UNTESTED and one.why.startswith("a: 2 of 3 runs have no 'after_inner'")
+    two = judged("higher", flips(9.0, None, 8.0), **entries)
+    assert two.verdict == HOLDS and two.why.endswith("; in 2 of 3 runs, the others have no such numbers")
+    flipped = judged("within", flips(9.0, 8.0), arm="a", metric="bound_before_inner", low=0)
+    assert flipped.why == "a: no run has 'bound_before_inner'"  # which flipped, and whose gate does not compute it
+    assert judged("within", flips(9.0, 8.0), arm="a", metric="flip_meta", low=0).why == "a: no run flipped (meta)"
+
+
+def test_over_what_is_swept_a_missing_number_is_nothing_to_judge() -> None:
+    nan = float("nan")
+    found = results({("a", value): [float(value), nan if value == 2 else 1.0] for value in (1, 2, 3)}, swept=True)
+    tests: dict[str, dict[str, object]] = {"flat": {"most": 1.0}, "peak": {"values": [1]}, "concave": {"metric": "reward"}}
+    for test, entries in tests.items():
+        answer = judged(test, found, arm="a", **entries)
+        assert (answer.verdict, answer.why) == (UNTESTED, "a: 1 of 2 runs have no 'reward'")
+    both = results({(arm, value): [float(value), nan] for arm in ("a", "b") for value in (1, 2, 3)}, swept=True)
+    assert judged("draws", both, above="a", below="b").verdict == UNTESTED
+
+
+def test_of_numbers_that_are_all_alike_nothing_is_tested() -> None:
+    alike = results({(arm, value): [1.0, 1.0] for arm in ("a", "b") for value in (1, 2, 3)}, swept=True)
+    assert judged("draws", alike, above="a", below="b").verdict == UNTESTED
+    assert judged("trend", alike, arm="a", sign=1).verdict == UNTESTED
+    nothing = results({("a", None): [1.0, 2.0], ("b", None): [0.0, 0.0]})
+    assert judged("times", nothing, above="a", below="b", low=1, high=2).why == "1.5 over 0: there is no factor"
+
+
+def test_a_share_of_those_runs_that_flipped() -> None:
+    entries = {"arm": "a", "metric": "wrong", "most": 0.0}
+    assert judged("share", flips(None, None), **entries).verdict == HOLDS  # of all runs
+    never = judged("share", flips(None, None), given="flipped_inner", **entries)
+    assert (never.verdict, never.why) == (UNTESTED, "a: no run flipped (inner)")
+    found = flips(9.0, None, 8.0)
+    assert judged("share", found, given="flipped_inner", **entries).why == "0 of 2 runs with flipped_inner"
+    found.runs["a", None][2]["wrong"] = 1
+    assert judged("share", found, given="flipped_inner", **entries).verdict == FAILS
+    assert judged("share", found, arm="a", metric="flipped_inner", given="wrong", least=1.0).why == "1 of 1 runs with wrong"
+
+
+@settings(deadline=None)
+@given(numbers)
+def test_positive_is_its_formula(a: list[float]) -> None:
+    answer = judged("positive", results({("a", None): a}), arm="a")
+    if np.ptp(a) == 0:
+        assert answer.verdict == UNTESTED
+        return
+    t = np.mean(a) / (np.std(a, ddof=1) / math.sqrt(len(a)))
+    p = stats.t.sf(t, len(a) - 1)
+    assert answer.verdict == (HOLDS if p < 0.05 else FAILS)
+    assert answer.why.startswith(f"mean {np.mean(a):.4g}, t = {t:.2f}, df = {len(a) - 1:.1f}")
+    assert judged("positive", results({("a", None): a}), arm="a", level=p + 1e-9).verdict == HOLDS

@@ -22,7 +22,7 @@ from aegis.paper import (
     plan_bench,
     run_plans,
 )
-from aegis.paper.bench_claims import HOLDS, TESTS
+from aegis.paper.bench_claims import FAILS, HOLDS, TESTS, UNTESTED
 from aegis.paper.bench_figures import FIGURES
 from aegis.paper.bench_units import key_of
 from aegis.paper.measure_table import MEASURES
@@ -86,6 +86,7 @@ def test_the_head_says_by_what_claims_are_judged_and_leads_on(kept: bench_page.A
     for page in (bench_page.ITEMS_PAGE, bench_page.PROBLEMS_PAGE):
         assert f"]({page})" in head and f'href="{page}"' in shown
         assert (DOCS / page).exists()
+    assert "where it leaves one open, the bench says what was chosen" in head
     assert bench_page.JUDGED_BY in head and bench_page.JUDGED_BY in unescape(shown)
 
 
@@ -126,6 +127,35 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     assert "Not complete, and left out: 2a, 3a." in bench_page.markdown_page(
         bench_page.load_archive(tmp_path / "paper.json"), "figures"
     )
+
+
+def test_every_table_is_said_only_of_a_page_with_every_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def head(left_out: list[str]) -> str:
+        bench_page.save_archive(tmp_path / "paper.json", [made_up("1a"), made_up("2a")], {}, left_out)
+        return bench_page.markdown_page(bench_page.load_archive(tmp_path / "paper.json"), "figures").partition("## ")[0]
+
+    for left_out in ([], ["3a"]):  # named alone, or not complete
+        assert "Every table" not in head(left_out)
+        assert "Some tables and figures of the paper's evaluation, run by this package: `aegis bench run 1a 2a --pre" in head([])
+    monkeypatch.setattr(bench_page, "list_benches", lambda: ["1a", "2a"])
+    assert "Every table and figure of the paper's evaluation, run by this package: `aegis bench run all --preset" in head([])
+
+
+def test_no_reason_is_known_only_of_claims_that_do_not_hold() -> None:
+    apart = ["+3.0 sd", FAILS, UNTESTED, FAILS]
+    assert bench_page._reasons(bench(), apart) == ["", "no reason is known", "", "no reason is known"]
+    explained = bench().model_copy(update={"differs": "other noise"})
+    assert bench_page._reasons(explained, apart) == ["other noise", "the same", "", "the same"]
+    assert bench_page._reasons(explained, apart[2:]) == ["", "other noise"]
+
+
+def test_never_is_said_of_flips_alone() -> None:
+    row = {"metric": "flip_inner", "mean": None, "sd": None, "never": 3, "runs": 3}
+    assert bench_page.our_number(row) == "never"
+    assert bench_page.our_number({**row, "metric": "bound_before_inner"}) == "-"
+    some = {**row, "mean": 12.0, "never": 1}
+    assert bench_page.our_number(some) == "12.0 (1 of 3 never)"
+    assert bench_page.our_number({**some, "metric": "after_inner"}) == "12.0 (1 of 3 without)"
 
 
 def test_a_damaged_archive(tmp_path: Path) -> None:

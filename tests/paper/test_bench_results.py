@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bench_cases import made_up
 
-from aegis.paper import bench_page, load_bench, plan_bench
+from aegis.paper import BenchResults, bench_page, load_bench, plan_bench
 from aegis.paper.measure_table import MEASURES
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -44,3 +44,12 @@ def test_numbers_that_are_kept_come_out_again(name: str, arm: str) -> None:
     for metric, number in kept.runs[arm, None][0].items():
         if not isinstance(number, list):
             assert again[metric] == pytest.approx(number, rel=1e-4, abs=1e-4), metric
+
+
+def test_pairs_of_a_place_in_a_list() -> None:
+    bench = load_bench("1c")
+    listed = [float(place) for place, _ in enumerate(bench.points)]
+    runs = {("nested_cts", None): {seed: {"published": [seed + number for number in listed]} for seed in range(2)}}
+    found = BenchResults(bench=bench, preset="full", seeds=2, runs=runs)
+    arm, last = ("nested_cts", None), f"published@{bench.points[-1]:g}"
+    assert [list(side) for side in found.pairs(arm, arm, last)] == [[listed[-1], listed[-1] + 1]] * 2

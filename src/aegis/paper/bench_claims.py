@@ -16,12 +16,14 @@ from scipy import stats
 
 from aegis.errors import SettingError, check_choice
 from aegis.paper.bench_file import BenchClaim
-from aegis.paper.bench_results import BenchResults, MissingResult
+from aegis.paper.bench_results import FLIPPED, BenchResults, MissingResult
+from aegis.paper.bench_scope import check_scope
 from aegis.paper.bench_units import key_of
 from aegis.problem import Array
 
 HOLDS, FAILS, UNTESTED = "holds", "does not hold", "cannot be tested"
 ROUND_OFF = 1e-9  # of a rank correlation
+TIE_RUNS = 8  # of each arm: with fewer, a test that sees no difference says little, and a tie cannot be tested
 Answer = tuple[bool, str]  # whether it holds, and the numbers
 
 
@@ -39,6 +41,7 @@ class JudgedClaim:
 def judge_claim(claim: BenchClaim, results: BenchResults) -> JudgedClaim:
     """Return a claim's verdict on results."""
     try:
+        check_scope(claim, results)
         holds, why = TESTS[claim.test](results, **claim.entries)
         verdict = HOLDS if holds else FAILS
     except MissingResult as missing:
@@ -65,7 +68,8 @@ def welch(
 def tied(
     results: BenchResults, left: str, right: str, metric: str = "reward", at: int | None = None, level: float = 0.05
 ) -> Answer:
-    """Say whether Welch's test cannot distinguish two arms."""
+    """Say whether Welch's test cannot distinguish two arms, of `TIE_RUNS` runs each or more."""
+    _enough_for_a_tie(*(_of(results, arm, metric, at) for arm in (left, right)))
     differ, why = welch(results, left, right, metric, at, level, "two-sided")
     return not differ, why
 
@@ -74,15 +78,35 @@ def paired(
     results: BenchResults, above: str, below: str, metric: str = "reward", at: int | None = None, level: float = 0.05
 ) -> Answer:
     """Say whether one arm is above another, seed by seed: paired t-test, one-sided."""
+    for arm in (above, below):
+        _of(results, arm, metric, at)
     left, right = results.pairs(named_arm(results, above), named_arm(results, below), metric, at)
     return _one_sample(left - right, level)
 
 
 def higher(results: BenchResults, arm: str, metric: str, than: str, level: float = 0.05) -> Answer:
-    """Say whether one metric of an arm is above another one of the same runs: paired t-test, one-sided."""
-    left, right = (_of(results, arm, name) for name in (metric, than))
+    """Say whether one metric of an arm is above another one of the same runs: paired t-test, one-sided.
+
+    Runs that lack either, such as those that never flipped, do not count.
+    """
+    name, value = named_arm(results, arm)
+    left, right = (results.of(name, own, value) for own in (metric, than))
     known = np.isfinite(left) & np.isfinite(right)
-    return _one_sample((left - right)[known], level)
+    count = int(known.sum())
+    if count < min(2, known.size):
+        raise MissingResult(
+            "; ".join(dict.fromkeys(filter(None, (results.missing_words(name, m, value) for m in (metric, than)))))
+        )
+    holds, why = _one_sample((left - right)[known], level)
+    return holds, why if known.all() else f"{why}; in {count} of {known.size} runs, the others have no such numbers"
+
+
+def positive(results: BenchResults, arm: str, metric: str = "reward", at: int | None = None, level: float = 0.05) -> Answer:
+    """Say whether the mean of a metric is above 0: one-sided t-test."""
+    numbers = _of(results, arm, metric, at)
+    _enough(numbers)
+    test = _above_zero(numbers)
+    return bool(test.pvalue < level), _test_words(numbers.mean(), test.statistic, test.df, test.pvalue, "mean")
 
 
 def above_over_draws(results: BenchResults, above: str, below: str, metric: str = "reward", level: float = 0.05) -> Answer:
@@ -90,10 +114,12 @@ def above_over_draws(results: BenchResults, above: str, below: str, metric: str 
 
     Runs of one draw share it, so that the draws are the units; the result of each draw is shown, too.
     """
-    pairs = [(results.of(above, metric, value), results.of(below, metric, value)) for value in results.values()]
+    pairs = [(_at(results, above, metric, value), _at(results, below, metric, value)) for value in results.values()]
     gaps = np.array([left.mean() - right.mean() for left, right in pairs])
     if gaps.size < 2:
         raise MissingResult("two draws or more are needed")
+    if np.ptp(gaps) == 0:
+        raise MissingResult("every draw gave the same difference: there is no spread to test against")
     test = _above_zero(gaps)
     each = [float(_two_samples(left, right).pvalue) for left, right in pairs if min(left.size, right.size) > 1]
     inside = f"; within draws p from {min(each):.1e} to {max(each):.1e}" if each else ""
@@ -110,14 +136,13 @@ def above_in_every_run(results: BenchResults, arm: str, metric: str, than: str |
 def factor(results: BenchResults, arm: str, metric: str, over: str, low: float, high: float) -> Answer:
     """Say whether the mean of one metric is so many times that of another one."""
     left, right = (_of(results, arm, name) for name in (metric, over))
-    top, bottom = float(left.mean()), float(right.mean())
-    return bool(low <= top / bottom <= high), _ratio_words(top, bottom, low, high)
+    return _ratio(float(left.mean()), float(right.mean()), low, high)
 
 
 def times(results: BenchResults, above: str, below: str, low: float, high: float, metric: str = "reward") -> Answer:
     """Say whether the mean of a metric in one arm is so many times that in another one."""
     left, right = (float(_of(results, arm, metric).mean()) for arm in (above, below))
-    return bool(low <= left / right <= high), _ratio_words(left, right, low, high)
+    return _ratio(left, right, low, high)
 
 
 def gap(results: BenchResults, above: str, below: str, low: float, high: float, metric: str = "reward") -> Answer:
@@ -147,7 +172,7 @@ def stays_flat(results: BenchResults, arm: str, most: float, metric: str = "rewa
     """Say whether the mean of a metric hardly moves with what is swept. values: some of them; all by default."""
     wanted = None if values is None else [key_of(value) for value in values]
     swept = [value for value in results.values() if wanted is None or key_of(value) in wanted]
-    means = [float(results.of(arm, metric, value).mean()) for value in swept]
+    means = [float(_at(results, arm, metric, value).mean()) for value in swept]
     if len(means) < 2:
         raise MissingResult("only one value of the sweep was run")
     return max(means) - min(means) <= most, f"from {min(means):.2f} to {max(means):.2f}, asked within {most:g}"
@@ -163,7 +188,9 @@ def trend(results: BenchResults, arm: str, sign: int, metric: str = "reward", le
         raise MissingResult("a trend needs three values of the sweep or more")
     never = sum(np.isnan(number) for _, number in swept)
     if never == len(swept):
-        raise MissingResult(f"no run of {arm} has '{metric}'")
+        raise MissingResult(results.missing_words(arm, metric, results.values()[0]))
+    if not never and len({number for _, number in swept}) == 1:
+        raise MissingResult("every run gave the same number: there is nothing to rank")
     ranked = stats.rankdata([np.inf if np.isnan(number) else number for _, number in swept])
     test = stats.spearmanr([value for value, _ in swept], ranked)
     words = f"Spearman rho = {test.statistic:.2f}, p = {test.pvalue:.1e}"
@@ -174,15 +201,20 @@ def trend(results: BenchResults, arm: str, sign: int, metric: str = "reward", le
 def peak(results: BenchResults, arm: str, values: list[Any], metric: str = "reward", tie: float = 1.0) -> Answer:
     """Say whether the largest mean is found at one of some values of what is swept.
 
-    tie: it also holds if a paired test between the largest mean and the best of these values has a p-value above that.
+    tie: it also holds if a paired test between the largest mean and the best of these values has a p-value above that, with
+    `TIE_RUNS` runs of each or more; with fewer, a mean that is not the largest cannot be tested.
     """
     means = _means(results, arm, metric)
     best = max(means, key=lambda key: means[key])
     inside = [key for key in means if key in [key_of(value) for value in values]]
     words = f"largest at {best}: " + ", ".join(f"{k}: {m:.2f}" for k, m in means.items()) + _beside(results, arm, metric, means)
-    if best in inside or not inside:
-        return best in inside, words
+    if not inside:
+        raise MissingResult(f"{arm} was not run at {', '.join(key_of(value) for value in values)}; {words}")
+    if best in inside:
+        return True, words
     nearest = max(inside, key=lambda key: means[key])
+    if tie < 1.0:
+        _tie_at(results, arm, metric, best, nearest)
     p = _above_by_chance(results, arm, metric, best, nearest)
     return p > tie, words + (f"; above {nearest}: paired p = {p:.2g}" if tie < 1.0 else "")
 
@@ -201,7 +233,7 @@ def _beside(results: BenchResults, arm: str, metric: str, means: Mapping[str, fl
 
 def same_peak(results: BenchResults, arm: str, metric: str, than: str, level: float = 0.05) -> Answer:
     """Say whether two metrics are largest at the same value of what is swept: `metric` is nowhere significantly larger than where
-    `than` peaks (paired test, seed by seed).
+    `than` peaks (paired test, seed by seed, with `TIE_RUNS` runs of each or more).
     """
     each = {name: _means(results, arm, name) for name in (metric, than)}
     for name, means in each.items():
@@ -209,6 +241,8 @@ def same_peak(results: BenchResults, arm: str, metric: str, than: str, level: fl
             raise MissingResult(f"{arm}: the mean of '{name}' is the same at every value, so that it has no peak")
     first, second = (max(means, key=lambda key, means=means: means[key]) for means in each.values())  # type: ignore[misc]
     shown = "; ".join(_words(name, means) for name, means in each.items())
+    if first != second:
+        _tie_at(results, arm, metric, first, second)
     p = _above_by_chance(results, arm, metric, first, second)
     tie = "" if first == second else f"; {metric} at {first} above that at {second}: paired p = {p:.2g}"
     return first == second or p >= level, f"largest at {first} and at {second}{tie}; {shown}"
@@ -221,6 +255,11 @@ def _above_by_chance(results: BenchResults, arm: str, metric: str, first: str, s
     if left.size < 2 or np.ptp(left - right) == 0:
         return 0.0
     return float(_above_zero(left - right).pvalue)
+
+
+def _tie_at(results: BenchResults, arm: str, metric: str, *keys: str) -> None:
+    """Raise MissingResult if values of what is swept have too few runs for a tie."""
+    _enough_for_a_tie(*(_at(results, arm, metric, value) for value in results.values() if key_of(value) in keys))
 
 
 def ranks(
@@ -251,7 +290,7 @@ def _means(results: BenchResults, arm: str, metric: str, values: list[Any] | Non
     """Return the mean of a metric by swept value, or by some of those that were run."""
     wanted = None if values is None else {key_of(value) for value in values}
     run = [value for value in results.values() if wanted is None or key_of(value) in wanted]
-    return {key_of(value): float(results.of(arm, metric, value).mean()) for value in run}
+    return {key_of(value): float(_at(results, arm, metric, value).mean()) for value in run}
 
 
 def _words(metric: str, means: Mapping[str, float]) -> str:
@@ -262,26 +301,54 @@ def contraction(results: BenchResults, arm: str, metric: str, low: float, high: 
     """Say by which factor the modulus of the mean of a list shrinks from its first to its last place."""
     own = results._own(*named_arm(results, arm))
     lists = np.array([item[metric] for item in own.values()], dtype=float)
+    if not np.isfinite(lists).all() or not lists[:, -1].all() or not lists[:, -1].mean():
+        raise MissingResult(f"'{metric}' has a place without a number, or ends at 0: there is no factor")
     means, each = lists.mean(axis=0), np.abs(lists[:, 0]) / np.abs(lists[:, -1])
     ratio = abs(means[0]) / abs(means[-1])
     words = f"{means[0]:.4g} to {means[-1]:.4g}, a factor of {ratio:.2f} (by run {each.min():.2g} to {each.max():.2g})"
     return bool(low <= ratio <= high), f"{words}; asked {low:g} to {high:g}"
 
 
-def share(results: BenchResults, arm: str, metric: str, least: float = 0.0, most: float = 1.0) -> Answer:
-    """Say whether a share of the runs, of which a metric is 1 or 0, lies between limits."""
-    numbers = _of(results, arm, metric)
+def share(
+    results: BenchResults, arm: str, metric: str, least: float = 0.0, most: float = 1.0, given: str | None = None
+) -> Answer:
+    """Say whether a share of the runs, of which a metric is 1 or 0, lies between limits.
+
+    given: another metric that is 1 or 0; runs without it do not count, such as `flipped_inner` for what follows a flip.
+    """
+    if given is None:
+        numbers, condition = _of(results, arm, metric), ""
+    else:
+        name, value = named_arm(results, arm)
+        counts = np.nan_to_num(results.of(name, given, value)) > 0
+        if not counts.any():
+            raise MissingResult(
+                f"{name}: no run " + (f"flipped ({given[len(FLIPPED) :]})" if given.startswith(FLIPPED) else f"has '{given}'")
+            )
+        numbers, condition = results.of(name, metric, value)[counts], f" with {given}"
+        if not np.isfinite(numbers).all():
+            raise MissingResult(results.missing_words(name, metric, value))
     mean = float(np.mean(numbers))
-    return least <= mean <= most, f"{int(numbers.sum())} of {numbers.size} runs"
+    return least <= mean <= most, f"{int(numbers.sum())} of {numbers.size} runs{condition}"
 
 
-def _ratio_words(top: float, bottom: float, low: float, high: float) -> str:
-    return f"{top:.4g} over {bottom:.4g}, a factor of {top / bottom:.2f}; asked {low:g} to {high:g}"
+def _ratio(top: float, bottom: float, low: float, high: float) -> Answer:
+    if bottom == 0:
+        raise MissingResult(f"{top:.4g} over 0: there is no factor")
+    words = f"{top:.4g} over {bottom:.4g}, a factor of {top / bottom:.2f}; asked {low:g} to {high:g}"
+    return low <= top / bottom <= high, words
 
 
 def _of(results: BenchResults, arm: str, metric: str, at: int | None = None) -> Array:
     name, value = named_arm(results, arm)
-    return results.of(name, metric, value, at)
+    return _at(results, name, metric, value, at)
+
+
+def _at(results: BenchResults, arm: str, metric: str, value: Any, at: int | None = None) -> Array:
+    """Return a metric of an arm at a value of what is swept; MissingResult says why some run has none."""
+    if missing := results.missing_words(arm, metric, value, at):
+        raise MissingResult(missing)
+    return results.of(arm, metric, value, at)
 
 
 def named_arm(results: BenchResults, arm: str) -> tuple[str, Any]:
@@ -306,6 +373,12 @@ def _enough(*samples: Array) -> None:
         raise MissingResult("every run gave the same number: there is no spread to test against")
 
 
+def _enough_for_a_tie(*samples: Array) -> None:
+    fewest = min(numbers.size for numbers in samples)
+    if fewest < TIE_RUNS:
+        raise MissingResult(f"a tie is tested with {TIE_RUNS} runs of each arm or more, there are {fewest}")
+
+
 def _two_samples(left: Array, right: Array, alternative: str = "greater") -> Any:
     with warnings.catch_warnings():  # an arm whose runs are all alike is an answer, too
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -324,8 +397,8 @@ def _above_zero(numbers: Array) -> Any:
         return stats.ttest_1samp(numbers, 0.0, alternative="greater")
 
 
-def _test_words(difference: float, statistic: float, df: float, p: float) -> str:
-    return f"difference {difference:.4g}, t = {statistic:.2f}, df = {df:.1f}, p = {p:.1e}"
+def _test_words(number: float, statistic: float, df: float, p: float, what: str = "difference") -> str:
+    return f"{what} {number:.4g}, t = {statistic:.2f}, df = {df:.1f}, p = {p:.1e}"
 
 
 TESTS: Mapping[str, Callable[..., Answer]] = {
@@ -339,6 +412,7 @@ TESTS: Mapping[str, Callable[..., Answer]] = {
     "higher": higher,
     "paired": paired,
     "peak": peak,
+    "positive": positive,
     "ranks": ranks,
     "same peak": same_peak,
     "share": share,

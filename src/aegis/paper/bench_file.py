@@ -75,13 +75,15 @@ class Sweep(_Section):
 class BenchClaim(_Section):
     """Something that is claimed. says: in words. test: a name of `aegis.paper.bench_claims.TESTS`; with: what it needs.
 
-    paper: what the paper says about it. of: whose claim it is; the paper's if it says something about it.
+    paper: what the paper says about it. of: whose claim it is; the paper's if it says something about it. horizon: the number
+    of episodes that it speaks of; with fewer it cannot be tested.
     """
 
     says: str
     test: str
     paper: str = ""
     of: Literal["paper", "ours"] | None = None
+    horizon: int | None = Field(default=None, ge=1)
     entries: dict[str, Any] = Field(default_factory=dict, alias="with")
 
     @property

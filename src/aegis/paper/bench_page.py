@@ -14,7 +14,8 @@ from aegis.errors import InputError
 from aegis.files import write_text
 from aegis.paper.bench_claims import FAILS, HOLDS, UNTESTED, JudgedClaim, judge_claim
 from aegis.paper.bench_file import Bench, list_benches, load_bench
-from aegis.paper.bench_results import BenchResults
+from aegis.paper.bench_results import FLIP, BenchResults
+from aegis.paper.bench_scope import change_words
 from aegis.paper.bench_units import code_version, key_of
 from aegis.version import __version__
 
@@ -51,6 +52,7 @@ def save_archive(
             own.bench.name: {
                 "seeds": own.seeds,
                 "settings": own.settings,
+                **({"changes": dict(own.changes)} if own.changes else {}),
                 # the content of a bench that does not come with the package
                 **({} if own.bench.name in list_benches() else {"bench": own.bench.model_dump(by_alias=True)}),
                 "units": [
@@ -93,14 +95,15 @@ def _results(name: str, content: dict[str, Any], preset: str) -> BenchResults:
         (unit["arm"], values[key_of(unit["value"])]): {int(seed): own for seed, own in unit["runs"].items()}
         for unit in content["units"]
     }
-    return BenchResults(bench=bench, preset=preset, seeds=content["seeds"], runs=runs, settings=content["settings"])
+    own = {name: content[name] for name in ("seeds", "settings", "changes") if name in content}
+    return BenchResults(bench=bench, preset=preset, runs=runs, **own)
 
 
 FAR_DEVIATIONS = 2.0  # standard deviations from which a number is not that of the paper
 
 PAGE_HEAD = """# The paper, experiment by experiment
 
-Every table and figure of the paper's evaluation, run by this package: `aegis bench run all --preset {preset}`, then
+{extent} of the paper's evaluation, run by this package: `aegis bench run {names} --preset {preset}`, then
 `aegis bench report --preset {preset}`. Rewards are sums over an episode, means ± standard deviations over seeds. *Oracle* is the
 best reward that a controller of the same levels can reach. A claim holds, does not hold, or cannot be tested; the numbers
 behind it stand beside it, and whose claim it is. What the paper says is in its own column.
@@ -112,8 +115,8 @@ behind it stand beside it, and whose claim it is. What the paper says is in its 
 """
 
 JUDGED_BY = (
-    "The paper's claims are judged by the settings that the paper describes: its world, legacy, agent, gate and bound. What "
-    "AEGIS does by default stands in separate rows, marked as ours, and decides no claim of the paper."
+    "The paper's claims are judged by settings that the paper describes; where it leaves one open, the bench says what was "
+    "chosen. What AEGIS does in its own way stands in separate rows, marked as ours; no claim of the paper is judged by them."
 )
 ITEMS_PAGE, PROBLEMS_PAGE = "paper-items.md", "open-problems.md"  # beside the page in the documentation
 
@@ -145,11 +148,18 @@ def markdown_page(archive: Archive, folder: str) -> str:
 
 def _page_head(archive: Archive) -> str:
     shown = {"judged": JUDGED_BY, "items": ITEMS_PAGE, "problems": PROBLEMS_PAGE}
-    return PAGE_HEAD.format(preset=archive.preset, summary=claims_summary(archive), **shown)
+    names = [results.bench.name for results in archive.results]
+    whole = set(list_benches()) <= set(names)
+    extent = "Every table and figure" if whole else "Some tables and figures"
+    run = "all" if whole else " ".join(name if name in list_benches() else f"{name}.yaml" for name in names)
+    return PAGE_HEAD.format(preset=archive.preset, summary=claims_summary(archive), extent=extent, names=run, **shown)
 
 
 def differing_results(archive: Archive) -> list[dict[str, str]]:
-    """Return what did not come out as in the paper: numbers far from it, claims of it that do not hold, and why."""
+    """Return what did not come out as in the paper: numbers far from it, claims of it that do not hold, and why.
+
+    Runs of changed settings have no number to compare.
+    """
     differing = []
     for results, judged in archive.judged():
         rows = [
@@ -159,7 +169,7 @@ def differing_results(archive: Archive) -> list[dict[str, str]]:
                 "paper": format_mean(row["paper"]["mean"], row["paper"]["sd"]),
                 "apart": gap,
             }
-            for row in results.rows()
+            for row in ([] if results.changed else results.rows())
             if (gap := distance_words(row)) is not None
         ]
         rows += [
@@ -167,15 +177,23 @@ def differing_results(archive: Archive) -> list[dict[str, str]]:
             for item in judged
             if item.of == "paper" and item.verdict != HOLDS
         ]
-        reasons = [results.bench.differs or "not known", *["the same"] * len(rows)]
-        differing += [{"bench": results.bench.name, **row, "why": why} for row, why in zip(rows, reasons, strict=False)]
+        reasons = _reasons(results.bench, [row["apart"] for row in rows])
+        differing += [{"bench": results.bench.name, **row, "why": why} for row, why in zip(rows, reasons, strict=True)]
     return differing
+
+
+def _reasons(bench: Bench, apart: Sequence[str]) -> list[str]:
+    """Return why each row differs: the bench's text once, or that no reason is known of a claim that does not hold."""
+    if not bench.differs:
+        return ["no reason is known" if words == FAILS else "" for words in apart]
+    first = next((place for place, words in enumerate(apart) if words != UNTESTED), None)
+    return ["" if words == UNTESTED else bench.differs if place == first else "the same" for place, words in enumerate(apart)]
 
 
 DIFFERING_TEXT = (
     f"Numbers further from the paper's than {FAR_DEVIATIONS:g} standard deviations of both together, or a "
     "tenth where it gives none; and "
-    "claims of the paper that do not hold."
+    "claims of the paper that do not hold or cannot be tested."
 )
 
 
@@ -224,7 +242,8 @@ def _settings(results: BenchResults) -> str:
     )
     swept = f" Swept: `{bench.sweep.key}` over {', '.join(key_of(v) for v in results.values())}." if bench.sweep else ""
     common = _pairs(results.settings.get("common", {}))
-    return f"Measure `{bench.measure}`, {results.seeds} seeds. Settings: {common}.{swept} Arms: {arms}."
+    changed = f" Changed from the preset: `{change_words(results.changed)}`." if results.changed else ""
+    return f"Measure `{bench.measure}`, {results.seeds} seeds. Settings: {common}.{swept}{changed} Arms: {arms}."
 
 
 def _pairs(settings: Mapping[str, Any]) -> str:
@@ -252,10 +271,12 @@ def results_table(results: BenchResults) -> list[str]:
 
 
 def our_number(row: dict[str, Any]) -> str:
-    """Return our number of a row."""
+    """Return our number of a row. A flip that never came is `never`; another number that there is not is `-`."""
+    flip = row["metric"].startswith(FLIP)
     if row["mean"] is None:
-        return "never"
-    return format_mean(row["mean"], row["sd"]) + (f" ({row['never']} of {row['runs']} never)" if row["never"] else "")
+        return "never" if flip else "-"
+    lacking = f" ({row['never']} of {row['runs']} {'never' if flip else 'without'})" if row["never"] else ""
+    return format_mean(row["mean"], row["sd"]) + lacking
 
 
 def format_mean(mean: float, sd: float | None) -> str:

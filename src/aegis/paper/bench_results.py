@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,14 @@ import numpy as np
 from aegis.errors import check_choice
 from aegis.paper.bench_file import Bench, PaperNumber
 from aegis.paper.bench_runs import ResultStore, RunMetrics
-from aegis.paper.bench_units import BenchPlan, BenchUnit, key_of
+from aegis.paper.bench_units import BenchPlan, BenchUnit, flat_settings, key_of
 from aegis.problem import Array
+
+FLIP = "flip_"  # what names the episode of a flip begins with
+
+FLIPPED = "flipped_"  # what names whether a level changed hands begins with
+
+OF_FIRST_FLIP = ("before", "after")  # numbers that there are only if some level changed hands
 
 
 class MissingResult(Exception):
@@ -21,13 +27,22 @@ class MissingResult(Exception):
 
 @dataclass(frozen=True)
 class BenchResults:
-    """The results of a plan. runs: by arm and value, the metrics of each seed that was run. settings: see `settings_of`."""
+    """The results of a plan. runs: by arm and value, the metrics of each seed that was run. settings: see `settings_of`.
+
+    changes: by dotted key, what was run with beside the preset.
+    """
 
     bench: Bench
     preset: str
     seeds: int
     runs: dict[tuple[str, Any], dict[int, RunMetrics]]
     settings: dict[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """Return the changes that decide numbers: all but the number of seeds."""
+        return {key: value for key, value in self.changes.items() if key != "seeds"}
 
     @property
     def complete(self) -> bool:
@@ -38,15 +53,30 @@ class BenchResults:
         """Return the values of what is swept, `[None]` if nothing is."""
         return list(dict.fromkeys(value for _, value in self.runs))
 
-    def of(self, arm: str, metric: str, value: Any = None, at: int | None = None) -> Array:
-        """Return a metric of an arm `[seeds]`, in the order of the seeds. at: the place in a metric that is a list.
+    def episodes(self, arm: str) -> int | None:
+        """Return how many episodes an arm was run for, `arm` or `arm@value`; None if that is not known.
 
-        Raises Missing if there are none.
+        Where episodes are swept, an arm without a value has the fewest.
         """
+        arm, _, key = arm.partition("@")
+        if self.bench.sweep is not None and self.bench.sweep.key == "episodes":
+            return min((value for name, value in self.runs if name == arm and key in ("", key_of(value))), default=None)
+        common, own = self.settings.get("common", {}), self.settings.get("arms", {}).get(arm, {})
+        episodes: int | None = own.get("episodes", common.get("episodes"))
+        return episodes
+
+    def of(self, arm: str, metric: str, value: Any = None, at: int | None = None) -> Array:
+        """Return a metric of an arm `[seeds]`, in the order of the seeds, nan where a run has none.
+
+        at: the place in a metric that is a list. Raises MissingResult if there are no runs, or no such metric.
+        """
+        return self._numbers(arm, metric, value, at, sorted(self._own(arm, value)))
+
+    def _numbers(self, arm: str, metric: str, value: Any, at: int | None, seeds: Iterable[int]) -> Array:
         own = self._own(arm, value)
         metric, at = self._place(metric, at)
         numbers = []
-        for seed in sorted(own):
+        for seed in seeds:
             if metric not in own[seed]:
                 raise MissingResult(f"{arm}: there is no '{metric}'; there are {', '.join(sorted(own[seed]))}")
             item = own[seed][metric]
@@ -54,6 +84,20 @@ class BenchResults:
                 raise MissingResult(f"{arm}: '{metric}' was not computed so far out; it has {len(item)} places")
             numbers.append(item if at is None else item[at])
         return np.array(numbers, dtype=float)
+
+    def missing_words(self, arm: str, metric: str, value: Any = None, at: int | None = None) -> str:
+        """Return why runs of an arm have no number of a metric, empty if all have one."""
+        known = np.isfinite(self.of(arm, metric, value, at))
+        if known.all():
+            return ""
+        if known.any():
+            return f"{arm}: {int((~known).sum())} of {known.size} runs have no '{metric}'"
+        runs = list(self._own(arm, value).values())
+        levels = [name.removeprefix(FLIPPED) for name in runs[0] if name.startswith(FLIPPED)]
+        own = [level for level in levels if metric.endswith(f"_{level}")] or (levels if metric in OF_FIRST_FLIP else [])
+        if own and not any(run[f"{FLIPPED}{level}"] for run in runs for level in own):
+            return f"{arm}: no run flipped ({', '.join(own)})"
+        return f"{arm}: no run has '{metric}'"
 
     def _place(self, metric: str, at: int | None) -> tuple[str, int | None]:
         """Return a metric and the place in it for `bound@500`."""
@@ -69,11 +113,8 @@ class BenchResults:
         common = sorted(set(self._own(*left)) & set(self._own(*right)))
         if not common:
             raise MissingResult(f"{left[0]} and {right[0]} have no seed in common")
-        both = []
-        for arm, value in (left, right):
-            own = self._own(arm, value)
-            both.append(np.array([own[seed][metric] if at is None else own[seed][metric][at] for seed in common], dtype=float))
-        return both[0], both[1]
+        first, second = (self._numbers(arm, metric, value, at, common) for arm, value in (left, right))
+        return first, second
 
     def _own(self, arm: str, value: Any) -> dict[int, RunMetrics]:
         own = self.runs.get((arm, value))
@@ -84,7 +125,7 @@ class BenchResults:
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each arm, value and metric: mean and standard deviation, oracle, what the paper reports.
 
-        mean, sd: of the runs that have the number; never: how many have not, such as an episode of a flip that never came.
+        mean, sd: of the runs that have the number; never: how many have not: a flip that never came, or what no gate computed.
         between: the standard deviation between means, where the values of the sweep are repetitions.
         """
         return [row for arm in self.bench.arms for metric in self.bench.metrics for row in self._rows(arm, metric)]
@@ -124,13 +165,17 @@ class BenchResults:
 def collect_results(plan: BenchPlan, store: ResultStore) -> BenchResults:
     """Return the results of a plan that are in the store."""
     runs = {(u.arm, u.value): _own(u, store, plan.seeds) for u in plan.units}
-    return BenchResults(bench=plan.bench, preset=plan.preset, seeds=plan.seeds, runs=runs, settings=settings_of(plan))
+    return BenchResults(
+        bench=plan.bench, preset=plan.preset, seeds=plan.seeds, runs=runs, settings=settings_of(plan), changes=plan.changes
+    )
 
 
 def settings_of(plan: BenchPlan) -> dict[str, Any]:
     """Return what all units of a plan have in common, and under 'arms' what each arm has beside it; the sweep is left out."""
     swept = None if plan.bench.sweep is None else plan.bench.sweep.key
-    units = [(unit.arm, {key: value for key, value in _flat(unit.settings).items() if key != swept}) for unit in plan.units]
+    units = [
+        (unit.arm, {key: value for key, value in flat_settings(unit.settings).items() if key != swept}) for unit in plan.units
+    ]
     first = units[0][1]
     common = {key: value for key, value in first.items() if all(own.get(key, _NO) == value for _, own in units)}
     arms = {arm: {key: value for key, value in own.items() if key not in common} for arm, own in units}
@@ -138,17 +183,6 @@ def settings_of(plan: BenchPlan) -> dict[str, Any]:
 
 
 _NO = object()
-
-
-def _flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return nested settings by dotted key."""
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping) and value:
-            flat |= _flat(value, f"{above}{key}.")
-        elif value not in ({}, None):
-            flat[f"{above}{key}"] = value
-    return flat
 
 
 def _own(unit: BenchUnit, store: ResultStore, seeds: int) -> dict[int, RunMetrics]:

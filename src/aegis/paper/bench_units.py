@@ -86,6 +86,7 @@ def plan_bench(bench: Bench, preset: str, changes: Mapping[str, Any] | None = No
                 settings = merge_settings(settings, nest_setting(key, changed))
             units.append(BenchUnit(bench=bench.name, measure=bench.measure, arm=name, value=value, settings=settings))
     check_bench(bench, check_settings(units))
+    _check_arms(bench, changed_settings)
     return BenchPlan(bench=bench, preset=preset, seeds=seeds, units=tuple(units), changes=dict(changes or {}))
 
 
@@ -98,6 +99,30 @@ def _check_change(bench: Bench, key: str, changed: Any) -> None:
             f"bench {bench.name} sweeps '{bench.sweep.key}': every arm takes {', '.join(map(str, bench.sweep.values))}; "
             "leave it out, or write a bench of your own without the sweep"
         )
+
+
+def _check_arms(bench: Bench, changes: Mapping[str, Any]) -> None:
+    """Refuse a change of what an arm sets itself: the arm would not be what its name says any more."""
+    changed = [key for name, value in changes.items() for key in flat_settings(nest_setting(name, value))]
+    for name, arm in bench.arms.items():
+        for own in flat_settings(_settings(arm)):
+            for key in changed:
+                if f"{own}.".startswith(f"{key}.") or f"{key}.".startswith(f"{own}."):
+                    raise SettingError(
+                        f"bench {bench.name}: the arm '{name}' sets '{own}' itself, and '{key}' would change what it is; "
+                        "leave it out, or write a bench of your own"
+                    )
+
+
+def flat_settings(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return nested settings by dotted key, without those that are empty."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flat_settings(value, f"{above}{key}.")
+        elif value not in ({}, None):
+            flat[f"{above}{key}"] = value
+    return flat
 
 
 def nest_setting(key: str, value: Any) -> dict[str, Any]:
