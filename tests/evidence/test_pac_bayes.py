@@ -140,6 +140,33 @@ def test_labels_and_refusals():
         matching_bet(1.0, 1.0)
 
 
+def test_the_ratios_of_smoothed_gaps_are_a_martingale_that_starts_at_one():
+    """Y_k written out, its prior mean over all sequences of values: E[M_k | past] = M_(k-1) exactly, at every step.
+
+    exp(Y_k) = (1 - lam (B - L_k)) / (1 - lam (B - V)) is the wealth factor of the bet that belongs to lam.
+    """
+    lam, largest, prior = 0.3, 2.0, (0.25, 0.75)
+    laws = (((0.0, 0.5), (1.0, 0.3), (2.0, 0.2)), ((0.0, 0.1), (0.5, 0.6), (2.0, 0.3)))  # values and chances, for each theta
+    bet = matching_bet(lam, largest)
+    means = [sum(value * chance for value, chance in law) for law in laws]
+
+    def y(theta, value):
+        return -math.log(1 - lam * (largest - means[theta])) + math.log(1 - lam * (largest - value))
+
+    for theta, law in enumerate(laws):
+        for value, _ in law:
+            assert math.exp(y(theta, value)) == pytest.approx((1 + bet * value) / (1 + bet * means[theta]))
+    joint = [((a, b), p * q) for a, p in laws[0] for b, q in laws[1]]  # one episode has a value under each theta
+
+    def mixture(past):
+        return sum(share * math.exp(sum(y(theta, pair[theta]) for pair in past)) for theta, share in enumerate(prior))
+
+    assert mixture([]) == 1.0
+    for past in ([], [(0.0, 2.0)], [(2.0, 0.5), (1.0, 0.0)], [(0.0, 0.0)] * 3):
+        ahead = sum(chance * mixture([*past, pair]) for pair, chance in joint)
+        assert ahead == pytest.approx(mixture(past), rel=1e-12)
+
+
 def test_divergence_of_weights():
     q, p = np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.25, 0.5])
     assert particle_kl(q, p) == pytest.approx(math.log(2))

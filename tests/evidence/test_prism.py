@@ -171,3 +171,53 @@ def test_what_cannot_be_used_is_refused_by_name():
         published_bound(np.ones(3), 0.05, "close form", 2.0)
     with pytest.raises(SettingError, match="delta is a risk"):
         published_bound(np.ones(3), 1.5, 0.3, 2.0)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=6), min_size=1, max_size=8),
+    st.floats(0.1, 20),
+    st.floats(0.01, 0.95),
+)
+def test_averaging_before_the_log_is_tighter(episodes, largest, share):
+    """Jensen: the estimate from episode means is never below the mean of the logs of single samples, and equal without spread."""
+    lam = share / largest
+    samples = [[largest * value for value in episode] for episode in episodes]
+    before = ls_estimate(np.array([np.mean(episode) for episode in samples]), lam, largest)
+    logs = [np.mean([math.log(1 - lam * (largest - value)) for value in episode]) for episode in samples]
+    after = largest + float(np.mean(logs)) / lam
+    assert before >= after - 1e-9 * largest
+    if max(np.ptp(episode) for episode in samples) > 0.1 * largest and share > 0.1:
+        assert before > after
+    flat = [[np.mean(episode)] * len(episode) for episode in samples]
+    logs = [np.mean([math.log(1 - lam * (largest - value)) for value in episode]) for episode in flat]
+    assert before == pytest.approx(largest + float(np.mean(logs)) / lam, rel=1e-9, abs=1e-9)
+
+
+def test_with_lam_of_one_over_root_k_the_bound_is_within_one_over_root_k_of_the_mean():
+    """The same values over and over: the price is cost / sqrt(K), and the gap to the mean falls to half from K to 4 K."""
+    some = stream(3, "rate").random(100)
+    gaps = {}
+    for times in (4, 16, 64, 256):
+        bound = published_bound(np.tile(some, times), 0.05, "root", 1.0, kl=2.0)
+        assert bound.estimate - bound.value == pytest.approx((2.0 + math.log(20)) / math.sqrt(100 * times))
+        gaps[times] = some.mean() - bound.value
+    for times in (4, 16, 64):
+        assert gaps[times] / gaps[4 * times] == pytest.approx(2.0, rel=0.02)
+
+
+def test_the_worse_the_legacy_the_larger_the_gain_and_the_price_does_not_know_it():
+    bound = published_bound(np.array([0.9, 0.8, 1.1]), 0.05, 0.4, 1.2, kl=0.5)
+    gains = [bound.gain_over(np.array([legacy])).value for legacy in (0.1, 0.4, 0.7)]
+    assert np.diff(gains) == pytest.approx([-0.3, -0.3])
+
+
+def test_the_closed_form_is_not_the_best_lam_at_its_limit():
+    """lambda B << 1 fails where few units or a large divergence drive lambda* to (1 - eta)/B: smaller ones have better bounds."""
+    values = stream(2, "limit").random(50)
+    bound = published_bound(values, 0.05, "closed form", 1.0, kl=60.0)
+    assert bound.lam == 0.95 and "limit" in bound.lam_from
+    few = published_bound(values[:8], 0.05, "closed form", 1.0)
+    assert few.lam == 0.95
+    best = max(published_bound(values[:8], 0.05, lam, 1.0).value for lam in np.linspace(0.05, 0.94, 90))
+    assert best > few.value + 0.05

@@ -212,3 +212,59 @@ def test_no_rows_change_nothing_and_predict_nothing():
     after = prior.update(np.empty((0, 2)), np.empty((0, 1)))
     assert after.kl(prior) == pytest.approx(0.0, abs=1e-12)
     assert [part.shape for part in prior.predict(np.empty((0, 2)))] == [(0, 1)] * 3
+
+
+def test_the_prior_has_mass_at_every_truth():
+    """Around any coefficients and any noise, a posterior as narrow as one likes is at a finite divergence from the prior."""
+    prior = NIG.prior(3)
+    for truth, noise in ((np.zeros(3), 1.0), (np.array([40.0, -3.0, 0.5]), 0.01), (np.full(3, -8.0), 50.0)):
+        log_density = sum(cases.log_normal(w, 0.0, noise / 0.1) for w in truth) + cases.log_inverse_gamma(np.log(noise), 2.0, 1.0)
+        assert np.isfinite(log_density)
+        for count in (10, 1000, 100_000):
+            narrow = narrow_around(truth, noise, count)
+            assert np.isfinite(narrow.kl(prior)) and narrow.kl(prior) > 0
+
+
+def narrow_around(truth, noise, count):
+    """Return the posterior of `count` rows whose best fit is `truth`, with residuals of variance `noise`."""
+    features = np.tile(np.eye(len(truth)), (count, 1))
+    sign = np.where(np.arange(len(features)) // len(truth) % 2, 1.0, -1.0)
+    return NIG.prior(len(truth), 1, 1e-9, 2.0, noise).update(features, (features @ truth + sign * np.sqrt(noise))[:, None])
+
+
+@pytest.mark.parametrize("precision", [0.1, 1.0, 100.0])
+def test_the_divergence_is_the_squared_distance_to_the_truth_in_the_precision_of_the_prior(precision):
+    """eq:kl-gaussian: half of (theta* - theta_0)' Sigma_0^-1 (theta* - theta_0), beside terms that do not know theta_0.
+
+    Sigma_0^-1 is the prior's precision over the noise variance, whose inverse has the mean shape / rate. A tight prior is cheap
+    at the truth and dear far from it.
+    """
+    truth, noise = np.array([1.0, -2.0]), 0.5
+    narrow = narrow_around(truth, noise, 5000)
+    at = narrow.moments()
+
+    def prior_at(centre, own):
+        rows = np.repeat(np.eye(2), 1, axis=0)
+        return NIG.prior(2, 1, 1e-12, 2.0, 1.0).update(np.sqrt(own) * rows, np.sqrt(own) * centre[:, None])
+
+    mean = at.mean[:, 0]
+    near = narrow.kl(prior_at(mean, precision))
+    for centre in (np.zeros(2), np.array([1.0, 1.0]), np.array([-3.0, 4.0])):
+        distance = mean - centre
+        priced = narrow.kl(prior_at(centre, precision))
+        assert priced - near == pytest.approx(0.5 * precision * at.shape / at.rate[0] * distance @ distance, rel=1e-4)
+    far = np.array([-3.0, 4.0])
+    if precision > 0.1:
+        assert near < narrow.kl(prior_at(mean, 0.1)) and narrow.kl(prior_at(far, precision)) > narrow.kl(prior_at(far, 0.1))
+
+
+@pytest.mark.parametrize("size", [1, 4, 16])
+def test_the_divergence_grows_like_the_number_of_parameters_times_log_k(size):
+    """Half a log K for each coefficient, and another half for the noise variance."""
+    divergences = [narrow_by_k(size, count).kl(NIG.prior(size)) for count in (1000, 10_000, 100_000)]
+    for rise in np.diff(divergences):
+        assert rise == pytest.approx(0.5 * (size + 1) * np.log(10), rel=0.02)
+
+
+def narrow_by_k(size, count):
+    return narrow_around(np.linspace(-1.0, 1.0, size), 0.3, count)

@@ -86,3 +86,21 @@ def test_moments_are_means_and_standard_errors() -> None:
     moments.close()
     assert moments.mean("value") == pytest.approx(found[:, 1].mean())
     assert moments.error("gain") == pytest.approx(found[:, 0].std(ddof=1) / np.sqrt(50))
+
+
+def test_samples_of_an_episode_depend_on_each_other_and_episodes_do_not() -> None:
+    """They share the lever and its context: errors over samples are far too small, those over episodes are right."""
+    world = make_world("additive", f_a=0.5)
+    measure = reward_measure(world.problem)
+    legacy, runs = world.legacy("uniform"), 60
+    log = world.episodes(0, 20 * runs, legacy, SEED)
+    rewards = measure.scaled(np.asarray(log.reward)).reshape(20 * runs, 20)
+    first, second = rewards[:, 0], rewards[:, 1]
+    assert np.corrcoef(first, second)[0, 1] > 4.5 / np.sqrt(20 * runs)
+    assert abs(np.corrcoef(first[:-1], first[1:])[0, 1]) < 4.5 / np.sqrt(20 * runs)
+    means = rewards.mean(axis=1)
+    np.testing.assert_allclose(means, measure.scaled(log.episode_means(np.asarray(log.reward))))
+    actual = means.reshape(runs, 20).mean(axis=1).std(ddof=1)  # of the mean of 20 episodes
+    by_episodes, by_samples = means.std(ddof=1) / np.sqrt(20), rewards.std(ddof=1) / np.sqrt(20 * 20)
+    assert by_episodes == pytest.approx(actual, rel=0.35)
+    assert by_samples < 0.6 * actual

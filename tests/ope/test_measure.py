@@ -15,12 +15,12 @@ from small_logs import better_policy, make_table, problem_text, replaced, source
 from test_doubly_robust import BETS, CASES, Setting
 
 from aegis.certificate import Candidate, Certificate, Reach, certify, gain_parts, stated_problem, verify
-from aegis.errors import ProblemError
+from aegis.errors import ProblemError, RefusedError
 from aegis.evidence import gain_grid
 from aegis.ope import CandidateView, MeanRange, RewardModels, filled_gains, mean_range_of, reward_measure
 from aegis.ope.measure import Observed
 from aegis.policies import Function
-from aegis.problem import Array, Level, Problem, Rows, Scope, dump_problem, parse_problem
+from aegis.problem import Actions, Array, Level, Problem, Reward, Rows, Scope, dump_problem, parse_problem
 
 DELTA = 0.05
 
@@ -103,6 +103,19 @@ def test_missing_rewards_take_the_worst_case_within_the_limits() -> None:
     found = within.observed(Observed(np.array([0.3, 0.0, 0.45]), np.array([0.3, 1.0, 0.9])), table)
     np.testing.assert_allclose(found.low, [0.2, 0.0, 0.5])
     np.testing.assert_allclose(found.high, [0.2, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("goal", ["maximise", "minimise"])
+def test_rewards_of_any_declared_range_are_mapped_to_0_and_1(goal: str) -> None:
+    problem = Problem((Level("l", Actions.of("a", (0.0, 1.0))),), Reward("r", (-4.0, 12.0), goal=goal))
+    measure = reward_measure(problem)
+    raw = np.array([-4.0, 0.0, 4.0, 12.0])
+    wanted = (raw + 4.0) / 16.0
+    np.testing.assert_allclose(measure.scaled(raw), wanted if goal == "maximise" else 1.0 - wanted)
+    np.testing.assert_allclose([measure.value(share) for share in measure.scaled(raw)], raw)
+    assert measure.gain(0.25) == 4.0
+    with pytest.raises(RefusedError, match="no range is declared"):
+        reward_measure(Problem((Level("l", Actions.of("a", (0.0, 1.0))),), Reward("r")))
 
 
 def test_small_is_good() -> None:

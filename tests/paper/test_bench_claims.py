@@ -40,6 +40,17 @@ def test_welch_is_its_formula(a: list[float], b: list[float]) -> None:
 
 
 @settings(deadline=None)
+@given(numbers, numbers)
+def test_tied_is_a_welch_test_of_both_sides_that_cannot_tell_two_arms_apart(a: list[float], b: list[float]) -> None:
+    if np.ptp(a) == np.ptp(b) == 0:
+        return
+    found = results({("a", None): a, ("b", None): b})
+    moments = [part for own in (a, b) for part in (np.mean(own), np.std(own, ddof=1), len(own))]
+    p = stats.ttest_ind_from_stats(*moments, equal_var=False).pvalue
+    assert judged("tied", found, left="a", right="b").verdict == (FAILS if p < 0.05 else HOLDS)
+
+
+@settings(deadline=None)
 @given(numbers)
 def test_paired_is_its_formula(a: list[float]) -> None:
     b = [x - 1 + 0.1 * place for place, x in enumerate(a)]

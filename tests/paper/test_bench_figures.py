@@ -13,7 +13,9 @@ from aegis.paper import bench_figures as drawing
 from aegis.paper.bench_figures import FIGURES
 
 
-@pytest.mark.parametrize("name", ["1a", "1b", "1c", "2a", "aegis-flip", "firing-order", "aegis-comparison"])
+@pytest.mark.parametrize(
+    "name", ["1a", "1b", "1c", "2a", "2a-bound", "3a-spectrum", "3b", "aegis-flip", "firing-order", "aegis-comparison"]
+)
 def test_every_figure_is_drawn(name: str, tmp_path: Path) -> None:
     results = made_up(name)
     assert {item.kind for item in results.bench.figures} <= FIGURES.keys()

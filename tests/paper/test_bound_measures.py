@@ -15,7 +15,7 @@ from aegis.paper.run_measures import unit_agent, unit_legacy, unit_world
 from aegis.planning import Thompson, plan_policy
 from aegis.problem import Scope
 from aegis.rng import stream
-from aegis.worlds import make_world
+from aegis.worlds import make_world, true_value
 
 
 def test_a_belief_has_no_divergence_from_itself() -> None:
@@ -26,6 +26,20 @@ def test_a_belief_has_no_divergence_from_itself() -> None:
     after = prior.update(world.episodes(0, 5, world.legacy("uniform"), 1))
     assert divergence(prior, prior, scope) == pytest.approx(0.0, abs=1e-9)
     assert after.kl(scope) > 0 and divergence(after, prior, scope) == pytest.approx(after.kl(scope))
+
+
+def test_the_largest_weight_knows_the_coverage_of_the_legacy_and_not_what_it_earns() -> None:
+    world = unit_world({"world": ADDITIVE})
+    inner = Scope(["inner"])
+    earned, largest = zip(
+        *[
+            (true_value(world, legacy), largest_weight(world.problem, legacy, inner))
+            for legacy in (world.legacy(f"constant:value={value},epsilon=0.25") for value in (-2.0, 0.0, 2.0))
+        ],
+        strict=True,
+    )
+    assert earned[0] < earned[1] - 1 < earned[2] - 2
+    assert set(largest) == {world.problem.level("inner").actions.count / 0.25}
 
 
 def test_weights_are_cut_and_not_the_values_of_episodes() -> None:

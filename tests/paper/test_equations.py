@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import setting
 
-from aegis.mechanisms import NIG, build_belief
+from aegis.mechanisms import NIG, ModelSettings, build_belief
 from aegis.planning import Greedy, Integration, Recursion, States, Thompson, plan_policy
 from aegis.problem import Scope, augmented_context
 from aegis.rng import stream
+from aegis.worlds import make_world
 
 DEPTHS = (1, 2, 3)
 NODES = {1: 12, 2: 12, 3: 3}
@@ -177,3 +178,39 @@ def test_greedy_plans_with_the_posterior_mean():
     known = setting.known_row(problem, batch, "l1", 2)
     expected = naive.r_recursion(setting.plain_levels(problem), 0, known, model, {"l1"}, None, 3)
     np.testing.assert_allclose(values[0, 2], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "hit"),
+    [
+        ("true", "permuted context", {"Q"}),
+        ("true", "permuted outcome", {"Y"}),
+        ("true", "permuted", {"Q", "Y"}),
+        ("paper", "paper, permuted", {"Q"}),
+    ],
+)
+def test_under_a_wrong_graph_the_terms_of_the_divergence_that_have_wrong_parents_change_and_no_other(right, wrong, hit):
+    """Each mechanism sees its own parents only, so that the sum over mechanisms falls apart at the wrong ones alone."""
+    world, other = (make_world("unified", graph=name, sigma_q=0.5) for name in (right, wrong))
+    log = world.episodes(0, 60, world.legacy("uniform"), 5)
+    here, there = (build_belief(own.problem, ModelSettings(features="polynomial")).update(log) for own in (world, other))
+    pieces, changed = here.kl_by_mechanism(), there.kl_by_mechanism()
+    assert {name for name in pieces if pieces[name] != pytest.approx(changed[name])} == hit
+    assert there.kl() == pytest.approx(sum(changed.values()))
+    for name in hit:  # what the true parents explain is noise to the wrong ones
+        assert there.states[name].moments().rate[0] > 1.5 * here.states[name].moments().rate[0]
+
+
+@pytest.mark.parametrize(("sigma_q", "least", "most"), [(0.5, 4.0, np.inf), (3.0, 1.0, 1.6)])
+def test_with_the_wrong_parent_of_q_no_lever_is_better_than_another_and_noise_hides_it(sigma_q, least, most):
+    """The truncated factorisation P(Q | do(M)) no longer knows M. At sigma_Q = 3 the fit of Q hardly tells the graphs apart."""
+    values, noise = {}, {}
+    for name in ("true", "permuted context"):
+        world = make_world("unified", graph=name, sigma_q=sigma_q, eta=0.0)
+        belief = build_belief(world.problem).update(world.episodes(0, 100, world.legacy("uniform"), 5))
+        batch = world.episodes(200, 5, world.legacy("uniform"), 5)
+        policy = plan_policy(belief, Greedy(), stream(1, "graph"))
+        values[name] = np.ptp(policy.values("meta", batch), axis=-1).max()
+        noise[name] = belief.states["Q"].moments().rate[0] / (belief.states["Q"].moments().shape - 1)
+    assert values["permuted context"] == pytest.approx(0.0, abs=1e-9) and values["true"] > 0.01
+    assert least < noise["permuted context"] / noise["true"] < most

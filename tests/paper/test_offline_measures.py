@@ -73,6 +73,18 @@ def test_without_a_prior_part_p0_is_the_hyper_prior() -> None:
         measure_offline({**settings, "episodes": 1, "options": {"alpha": 0.0}}, [])
 
 
+def test_a_misleading_prior_shows_as_a_large_divergence_and_tightens_no_bound_falsely() -> None:
+    """A confident prior from a plant where the action has the opposite effect, against one of the same plant."""
+    settings = {**SETTINGS["offline"], "world": {"name": "additive", "inner_steps": 3, "inner_points": 3}, "episodes": 400}
+    seeds = [0]
+    aligned = measure_offline({**settings, "options": {"draws": 2}}, seeds)
+    misled = measure_offline({**settings, "options": {"draws": 2, "prior_world": {"f_a": -2.0}}}, seeds)
+    for right, wrong in zip(aligned, misled, strict=True):
+        assert wrong["kl"] > 20 * right["kl"]
+        assert wrong["published"] < right["published"]
+        assert wrong["published"] <= wrong["value_q"] and wrong["gain_lower"] <= wrong["gain"]
+
+
 def test_settings_that_cannot_work_are_refused_before_a_run() -> None:
     with pytest.raises(SettingError, match="none to learn from"):
         measure_offline({**SETTINGS["offline"], "options": {"alpha": 0.01}}, [])

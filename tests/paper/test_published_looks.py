@@ -13,9 +13,10 @@ from host_cases import world_of
 from published_cases import WithMargins, flips, naive_look, published
 
 from aegis.errors import SettingError
+from aegis.evidence import published_bound
 from aegis.handover import HOSTS, CausalHost, ExternalHost
 from aegis.mechanisms import MODELS, ModelSettings
-from aegis.paper import CounterExample, PublishedSettings
+from aegis.paper import CounterExample, PublishedSettings, published_looks
 from aegis.paper.counter_example import LEVEL
 from aegis.paper.published_looks import Buffers, with_draws
 from aegis.planning import COARSE, ByLevel, Greedy, Ids, Lcb, Thompson
@@ -300,6 +301,32 @@ def test_every_setting_is_on_the_page_with_its_default():
         assert row is not None, name
         default = f"{info.default:g}" if isinstance(info.default, float) else str(info.default)
         assert words.get(default, default) in row[1].strip().split(", "), name
+
+
+def test_unless_asked_otherwise_a_gate_is_that_of_the_demonstration():
+    """All three switches on, a look every 50 episodes, the lever uniform in one of twenty, weights cut at 1."""
+    usual = PublishedSettings()
+    assert usual.risk_adjust_inner and usual.optimal_lambda and usual.progressive_handover
+    assert (usual.stride, usual.positivity, usual.largest_weight, usual.refresh) == (50, 0.05, 1.0, 1)
+    assert not usual.joint and not usual.freeze_at_first_flip and 0 < usual.eta < 1
+
+
+def test_lambda_star_is_at_its_limit_in_the_first_looks_of_the_gate(monkeypatch):
+    """Not small against 1/B, where the closed form is derived: the divergence is large and the episodes are few."""
+    temperatures = []
+
+    def recorded(*args, **settings):
+        bound = published_bound(*args, **settings)
+        temperatures.append((len(args[0]), bound.lam * bound.largest, bound.lam_from))
+        return bound
+
+    monkeypatch.setattr(published_looks, "published_bound", recorded)
+    world = world_of(f_a=2.0)
+    gate = published(world, world.legacy("uniform"), levels=("inner",), rewards="scaled", stride=25, n_mc=4)
+    gate.advance(151)
+    assert [units for units, *_ in temperatures] == [25, 50, 75, 100, 125, 150]
+    assert temperatures[0][1] == pytest.approx(0.95) and "at its limit" in temperatures[0][2]
+    assert min(product for _, product, _ in temperatures) > 0.3  # never << 1
 
 
 def test_settings_survive_as_plain_data():

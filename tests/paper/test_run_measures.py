@@ -9,6 +9,7 @@ from bench_cases import SETTINGS
 from aegis.agents import AGENTS, make_online
 from aegis.errors import SettingError
 from aegis.paper.run_measures import (
+    TARGET_FROM,
     measure_online,
     measure_shift,
     rewards_per_episode,
@@ -48,6 +49,45 @@ def test_shifted_plants_have_an_oracle_of_their_own() -> None:
     (run,) = measure_shift(SETTINGS["shift"], [0])
     assert set(run) == {"source", "T", "U", "oracle_T", "oracle_U"}
     assert run["oracle_T"] >= run["T"] or run["oracle_U"] >= run["U"]
+
+
+SHIFTED = {**SETTINGS["shift"], "episodes": 5, "options": {"shifts": ["T", "N_Q", "U"], "target": 4}}
+
+
+def test_shifted_plants_are_met_with_the_belief_of_the_source_frozen() -> None:
+    """Learn, freeze, act for `target` episodes on each shift, replanned: written out. A belief that went on would differ."""
+    (run,) = measure_shift(SHIFTED, [1])
+    assert set(run) == {"source", "T", "N_Q", "U", "oracle_T", "oracle_N_Q", "oracle_U"}
+    world = unit_world(SHIFTED)
+    online = make_online(world, unit_agent(SHIFTED), 1, unit_legacy(SHIFTED, world))
+    source = list(online.steps(online.prior(), 0, 5))
+    assert run["source"] == pytest.approx(np.mean([batch.episode_sums(batch.reward)[0] for batch, _ in source]))
+    frozen = source[-1][1]
+    learned_on = []
+    for name in ("T", "N_Q", "U"):
+        target, sums, belief = unit_world(SHIFTED, shift=name), [], frozen
+        going_on = []
+        for episode in range(TARGET_FROM, TARGET_FROM + 4):
+            batch = target.episodes(episode, 1, online.policy(frozen, episode), 1)
+            sums.append(batch.episode_sums(batch.reward)[0])
+            other = target.episodes(episode, 1, online.policy(belief, episode), 1)
+            going_on.append(other.episode_sums(other.reward)[0])
+            belief = belief.update(other)
+        assert run[name] == pytest.approx(np.mean(sums))
+        learned_on.append(abs(run[name] - np.mean(going_on)) > 1e-6)
+    assert any(learned_on)
+
+
+def test_each_shift_moves_one_exogenous_law() -> None:
+    changed = {"T": {"task_mean": 2.0}, "N_Q": {"sigma_q": 6.0}, "U": {"confounder": 0.9}}
+    source = unit_world(SHIFTED)
+    for name, setting in changed.items():
+        assert unit_world(SHIFTED, shift=name) == unit_world(SHIFTED, **setting) != source
+
+
+def test_shifts_cannot_be_met_for_no_episode() -> None:
+    with pytest.raises(SettingError, match=r"options\.target"):
+        measure_shift({**SHIFTED, "options": {"shifts": ["T"], "target": 0}}, [])
 
 
 def test_the_inputs_of_an_agent_are_standardised_or_not_as_asked() -> None:
