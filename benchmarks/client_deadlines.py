@@ -1,9 +1,9 @@
 """How long `decide` takes: under each fault of gate and spool, beside a bare timer in the same run, and while all is well.
 
-`python benchmarks/client_deadlines.py --calls 10000 --healthy 1000000 --real 200000` is the size of the record. The promise is
-that the slowest thousandth of decisions takes at most the timeout and 20 ms. After a fallback a client does not ask again for
-a moment; every fault is measured with that pause and without it, so that every call meets the fault. Rows are measured by
-processes of their own, a few at a time, since most of their time is spent waiting.
+`python benchmarks/client_deadlines.py faults --calls 10000` and `... healthy --calls 1000000 --real 200000` are the sizes of the
+record. The promise is that the slowest thousandth of decisions takes at most the timeout and 20 ms. After a fallback a client
+does not ask again for a moment; every fault is measured with that pause and without it, so that every call meets the fault.
+Faults are measured by processes of their own, a few at a time, since most of their time is spent waiting.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from aegis.service import Client, Database, EpisodeCounter, LiveGate, Service, T
 from aegis.service.client import gate_client
 from results import record, table
 
-TITLE = "Client deadlines"
+TIMES = ("p50 ms", "p99 ms", "p99.9 ms", "max ms", "timer p99.9 ms", "timer max ms", "kept")
 TIMEOUT, PROMISE = 0.05, 0.02
-TOGETHER, EVERY = 6, 5  # rows that are measured at once; decisions for each wait of the bare timer
+TOGETHER, EVERY = 4, 5  # rows that are measured at once; decisions for each wait of the bare timer
 PROBLEM = parse_problem(
     """
 episode: batch
@@ -315,11 +315,43 @@ def measure_elsewhere(job: list[Any]) -> list[str]:
     return row
 
 
+def measure_faults(calls: int, only: str) -> list[str]:
+    """Return the lines of the record of all faults whose names contain a word."""
+    ways = ((1.0, False), (0.0, False), (0.0, True))
+    jobs: list[list[Any]] = [
+        [name, calls, retry, known]
+        for name in FAULTS
+        if only in name
+        for retry, known in (ways if name.startswith("gate") else ways[:2])
+    ]
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        rows = list(pool.map(measure_elsewhere, jobs))
+    return [
+        f"`decide` at a timeout of {1000 * TIMEOUT:g} ms, in turn with `threading.Event().wait` of the same time. Kept: p99.9 is "
+        f"at most {1000 * (TIMEOUT + PROMISE):g} ms. The gate is asked after the pause of a second, or each time. {TOGETHER} of "
+        "the faults are measured at once.",
+        "",
+        *table(["fault", "asked", "calls", "fallbacks", *TIMES], rows),
+    ]
+
+
+def measure_gates(calls: int, real: int, only: str) -> list[str]:
+    """Return the lines of the record of healthy gates whose names contain a word."""
+    healthy = {"stub gate": calls, "gate on SQLite": real}
+    rows = [measure_elsewhere([name, count]) for name, count in healthy.items() if only in name]
+    return [
+        f"`decide` at a timeout of {1000 * TIMEOUT:g} ms while all is well, with a bare timer now and then. Kept: p99.9 is at "
+        f"most {1000 * (TIMEOUT + PROMISE):g} ms.",
+        "",
+        *table(["healthy", "calls", "fallbacks", "a second", *TIMES], rows),
+    ]
+
+
 def main() -> None:
     """Measure, and record."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--calls", type=int, default=200, help="decisions under each fault")
-    parser.add_argument("--healthy", type=int, default=5000, help="decisions of a gate that does nothing else, while all is well")
+    parser.add_argument("part", nargs="?", choices=("faults", "healthy"), default="faults")
+    parser.add_argument("--calls", type=int, default=200, help="decisions under each fault, or of a gate that does nothing else")
     parser.add_argument("--real", type=int, default=2000, help="decisions of a gate on SQLite, while all is well")
     parser.add_argument("--only", default="", help="measure what contains this word, and record nothing")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
@@ -333,31 +365,14 @@ def main() -> None:
         job = json.loads(chosen.job)
         measure_healthy(*job) if len(job) == 2 else measure_fault(*job)
         return
-    ways = ((1.0, False), (0.0, False), (0.0, True))
-    jobs: list[list[Any]] = [
-        [name, chosen.calls, retry, known]
-        for name in FAULTS
-        if chosen.only in name
-        for retry, known in (ways if name.startswith("gate") else ways[:2])
-    ]
-    healthy = {"stub gate": chosen.healthy, "gate on SQLite": chosen.real}
-    gates = [measure_elsewhere([name, calls]) for name, calls in healthy.items() if chosen.only in name]
-    with ThreadPoolExecutor(TOGETHER) as pool:
-        rows = list(pool.map(measure_elsewhere, jobs))
-    if chosen.only:
-        return
-    times = ["p50 ms", "p99 ms", "p99.9 ms", "max ms", "timer p99.9 ms", "timer max ms", "kept"]
-    lines = [
-        f"`decide` at a timeout of {1000 * TIMEOUT:g} ms, in turn with `threading.Event().wait` of the same time. Kept: p99.9 is "
-        f"at most {1000 * (TIMEOUT + PROMISE):g} ms. The gate is asked after the pause of a second, or each time. {TOGETHER} of "
-        "the faults are measured at once.",
-        "",
-        *table(["fault", "asked", "calls", "fallbacks", *times], rows),
-        "",
-        *table(["healthy", "calls", "fallbacks", "a second", *times], gates),
-    ]
-    command = f"python benchmarks/client_deadlines.py --calls {chosen.calls} --healthy {chosen.healthy} --real {chosen.real}"
-    record(TITLE, command, lines)
+    if chosen.part == "faults":
+        title, command = "Client deadlines", f"faults --calls {chosen.calls}"
+        lines = measure_faults(chosen.calls, chosen.only)
+    else:
+        title, command = "Client deadlines, healthy", f"healthy --calls {chosen.calls} --real {chosen.real}"
+        lines = measure_gates(chosen.calls, chosen.real, chosen.only)
+    if not chosen.only:
+        record(title, f"python benchmarks/client_deadlines.py {command}", lines)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ GATE = "plant"
 POLL = 0.05  # seconds between two looks at the health of a service
 PROBE = 0.2  # seconds between two writes to a service that says it is healthy
 ENDS = 30.0  # seconds that a service has to end
+ENDS = 900.0  # seconds within which a plant delivers what is left; it gives up earlier if nothing arrives
 SETTLES = 120.0  # seconds in which everything that was reported is counted
 RAW, CLIENTS = 2, 2
 SETTINGS = [
@@ -364,7 +365,7 @@ class Cluster:
             (plant.folder / "stop").touch()
         for plant in self.plants:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                if plant.process is not None and plant.process.wait(150) == 0:
+                if plant.process is not None and plant.process.wait(ENDS) == 0:
                     continue
             self.wrong.append(f"{plant.name} did not end, or failed")
         self._settle()

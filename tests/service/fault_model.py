@@ -182,7 +182,8 @@ class JournalModel:
     def _results(self, body: Item) -> None:
         for item in body["items"]:
             episode, name = self.episodes[item["episode"]], item["decision"]
-            if name in episode.rewards:
+            again = name in episode.rewards and episode.rewards[name] is None and item["reward"] is None
+            if name in episode.rewards and not again:  # that a reward is missing may be said again: a close may have said so
                 self.verdict.add("duplicated", f"the reward of {item['episode']}/{name} twice")
             elif name not in episode.decisions:
                 self.verdict.add("order", f"the reward of {item['episode']}/{name} came before its decision")

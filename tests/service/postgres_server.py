@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -61,6 +62,7 @@ class Server:
     port: int = field(default_factory=free_port, init=False)
     count: int = field(default=0, init=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _crashing: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def create(self) -> None:
         """Make the cluster and start the server."""
@@ -96,12 +98,21 @@ class Server:
             self._process = None
 
     def crash(self) -> None:
-        """End the server without a shutdown, if it is still there, and start it again."""
-        if self._process is not None:
-            if self._process.poll() is None:
-                self._process.send_signal(signal.SIGQUIT)
-            self._process.wait(STARTS)
-        self.start()
+        """End the server without a shutdown, if it is still there, and start it again, on a failing disk as soon as it can."""
+        with self._crashing:
+            if self._process is not None:
+                if self._process.poll() is None:
+                    self._process.send_signal(signal.SIGQUIT)
+                self._process.wait(STARTS)
+            end = time.monotonic() + STARTS
+            while True:
+                try:
+                    self.start()
+                    return
+                except RuntimeError:
+                    if time.monotonic() > end:
+                        raise
+                    time.sleep(0.1)
 
     @property
     def ended(self) -> bool:

@@ -233,3 +233,14 @@ def test_what_was_lost_with_a_spool_is_known_to_be_lost() -> None:
     assert [item.kind for item in judged([*history, killed], rows).wrong] == ["lost"]  # the spool had it
     history[-1]["durable"] = False
     assert judged([*history, killed], rows).wrong == []
+
+
+def test_a_reward_that_is_missing_may_be_said_to_be_missing_again() -> None:
+    history, rows = in_order()
+    row(rows, "episode", {"id": "g"}, "episode g")
+    row(rows, "decision", decision("g", 4, "d", "dose", "1-dose-2"), "g.d")
+    row(rows, "closed", {"episode": "g", "missing": ["d"]}, "g.close")  # given up by an operator
+    row(rows, "results", {"items": [{"episode": "g", "decision": "d", "reward": None}]}, "g.stand-in")
+    assert "duplicated" not in {item.kind for item in judged(history, rows).wrong}
+    row(rows, "results", {"items": [{"episode": "g", "decision": "d", "reward": 4.0}]}, "g.p")
+    assert "duplicated" in {item.kind for item in judged(history, rows).wrong}

@@ -65,6 +65,21 @@ def test_a_locked_spool_does_not_delay_reports_and_ends(away: str, tmp_path: Pat
     gate.close(0.0)
 
 
+def test_a_locked_spool_does_not_delay_the_end_of_a_client(away: str, tmp_path: Path, lock: sqlite3.Connection) -> None:
+    gate = Client(away, timeout=0.05, spool=tmp_path / "spool")
+    lock.execute("BEGIN EXCLUSIVE")
+    asked(gate)
+    started = time.monotonic()
+    gate.close(0.1)
+    assert time.monotonic() - started < 0.1 + 3 * gate.timeout + SLACK  # a lock is waited for during 5 s, and a delivery 10 s
+    lock.execute("COMMIT")
+    for _ in range(200):
+        if lock.execute("SELECT count(*) FROM parcels").fetchone()[0] == 2:  # the episode and its decision
+            break
+        time.sleep(0.05)
+    assert lock.execute("SELECT count(*) FROM parcels").fetchone()[0] == 2
+
+
 def test_a_file_that_is_no_spool_is_set_aside(away: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "spool").write_bytes(b"something else" * 500)
     gate = Client(away, timeout=0.1, spool=tmp_path / "spool")

@@ -297,16 +297,21 @@ class Client:
         return not left
 
     def close(self, seconds: float = PATIENCE) -> None:
-        """Deliver what is left, for a while; the rest is delivered by the next client with the same spool."""
+        """Deliver what is left, for a while; the rest is delivered by the next client with the same spool.
+
+        It takes at most `seconds` and three times the timeout. If another process locks the spool, the last writes go on in the
+        background.
+        """
         if not self._usable:
             return
+        end = time.monotonic() + seconds
         self.flush(seconds)
-        self._delivering.stop(PATIENCE)
+        self._delivering.stop(max(self.timeout, end - time.monotonic()))
         self._asking.shutdown(wait=False, cancel_futures=True)
         self._line.hang_up()
         self._spooled(self._end(), None, self.spool.close)
         self._going = False
-        self._spooling.shutdown(wait=False, cancel_futures=True)
+        self._spooling.shutdown(wait=False)  # what waits for a lock is still written
 
     # ---- deciding ----------------------------------------------------------------------------------------------------------
 
