@@ -54,7 +54,7 @@ def test_a_wheel_that_lacks_something_fails_before_anything_is_installed(
 
 
 def test_a_page_of_other_code_is_refused(check: ModuleType, tmp_path: Path) -> None:
-    from aegis.paper.bench_units import code_version
+    from aegis.paper.code_digest import code_version
 
     archive = tmp_path / "paper.json"
     archive.write_text(json.dumps({"code": code_version()}), encoding="utf-8")

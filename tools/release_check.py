@@ -76,7 +76,7 @@ def left_out(wheel: Path, sources: Path) -> list[str]:
 
 def page_of_other_code(archive: Path) -> str:
     """Return what is wrong with the archive of the paper's page; nothing if the code of this release gave its numbers."""
-    from aegis.paper.bench_units import code_version
+    from aegis.paper.code_digest import code_version
 
     page, release = json.loads(archive.read_text(encoding="utf-8"))["code"], code_version()
     if page == release:

@@ -18,6 +18,7 @@ from aegis.paper.bench_claims import FAILS, HOLDS, TESTS, TIE_RUNS, UNTESTED, Ju
 from aegis.paper.bench_file import BenchClaim
 
 numbers = st.lists(st.floats(-50, 50).map(lambda x: round(x, 3)), min_size=2, max_size=6)
+many_numbers = st.lists(st.floats(-50, 50).map(lambda x: round(x, 3)), min_size=8, max_size=12)
 
 
 def judged(test: str, found: object, **given: object) -> JudgedClaim:
@@ -40,7 +41,7 @@ def test_welch_is_its_formula(a: list[float], b: list[float]) -> None:
 
 
 @settings(deadline=None)
-@given(numbers, numbers)
+@given(many_numbers, many_numbers)
 def test_tied_is_a_welch_test_of_both_sides_that_cannot_tell_two_arms_apart(a: list[float], b: list[float]) -> None:
     if np.ptp(a) == np.ptp(b) == 0:
         return
@@ -300,13 +301,13 @@ def test_of_numbers_that_are_all_alike_nothing_is_tested() -> None:
 def test_a_share_of_those_runs_that_flipped() -> None:
     entries = {"arm": "a", "metric": "wrong", "most": 0.0}
     assert judged("share", flips(None, None), **entries).verdict == HOLDS  # of all runs
-    never = judged("share", flips(None, None), given="flipped_inner", **entries)
+    never = judged("share", flips(None, None), among="flipped_inner", **entries)
     assert (never.verdict, never.why) == (UNTESTED, "a: no run flipped (inner)")
     found = flips(9.0, None, 8.0)
-    assert judged("share", found, given="flipped_inner", **entries).why == "0 of 2 runs with flipped_inner"
+    assert judged("share", found, among="flipped_inner", **entries).why == "0 of 2 runs with flipped_inner"
     found.runs["a", None][2]["wrong"] = 1
-    assert judged("share", found, given="flipped_inner", **entries).verdict == FAILS
-    assert judged("share", found, arm="a", metric="flipped_inner", given="wrong", least=1.0).why == "1 of 1 runs with wrong"
+    assert judged("share", found, among="flipped_inner", **entries).verdict == FAILS
+    assert judged("share", found, arm="a", metric="flipped_inner", among="wrong", least=1.0).why == "1 of 1 runs with wrong"
 
 
 @settings(deadline=None)

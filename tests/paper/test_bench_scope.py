@@ -10,7 +10,7 @@ from bench_cases import SMALL, bench
 
 from aegis.paper import BenchResults, ResultStore, bench_page, collect_results, judge_claim, plan_bench
 from aegis.paper.bench_claims import HOLDS, UNTESTED
-from aegis.paper.bench_scope import change_words
+from aegis.paper.bench_results import change_words
 
 CLAIM = "claims: [{says: so, test: within, of: %s, horizon: %s, with: {arm: %s, low: 0}}]"
 

@@ -12,12 +12,11 @@ from aegis.errors import InputError, SettingError, check_choice
 from aegis.paper.bench_claims import TESTS, named_arm
 from aegis.paper.bench_figures import FIGURES
 from aegis.paper.bench_file import Bench, BenchClaim, BenchFigure, UnitSettings, check_form
-from aegis.paper.bench_results import BenchResults, MissingResult
-from aegis.paper.bench_scope import NAMING_ARMS
+from aegis.paper.bench_results import NAMING_ARMS, BenchResults, MissingResult
 from aegis.paper.bench_units import BenchUnit, key_of
 from aegis.paper.measure_table import MEASURES, MetricNames, metrics_of
 
-NAMING_METRICS = ("metric", "than", "over", "given")  # entries under `with` that may name a metric
+NAMING_METRICS = ("metric", "than", "over", "among")  # entries under `with` that may name a metric
 
 OF_SWEEPS = ("concave", "draws", "flat", "peak", "ranks", "same peak", "trend")  # tests over all values of what is swept
 

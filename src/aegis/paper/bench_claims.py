@@ -16,8 +16,7 @@ from scipy import stats
 
 from aegis.errors import SettingError, check_choice
 from aegis.paper.bench_file import BenchClaim
-from aegis.paper.bench_results import FLIPPED, BenchResults, MissingResult
-from aegis.paper.bench_scope import check_scope
+from aegis.paper.bench_results import FLIPPED, BenchResults, MissingResult, check_scope
 from aegis.paper.bench_units import key_of
 from aegis.problem import Array
 
@@ -310,22 +309,22 @@ def contraction(results: BenchResults, arm: str, metric: str, low: float, high: 
 
 
 def share(
-    results: BenchResults, arm: str, metric: str, least: float = 0.0, most: float = 1.0, given: str | None = None
+    results: BenchResults, arm: str, metric: str, least: float = 0.0, most: float = 1.0, among: str | None = None
 ) -> Answer:
     """Say whether a share of the runs, of which a metric is 1 or 0, lies between limits.
 
-    given: another metric that is 1 or 0; runs without it do not count, such as `flipped_inner` for what follows a flip.
+    among: another metric that is 1 or 0; runs without it do not count, such as `flipped_inner` for what follows a flip.
     """
-    if given is None:
+    if among is None:
         numbers, condition = _of(results, arm, metric), ""
     else:
         name, value = named_arm(results, arm)
-        counts = np.nan_to_num(results.of(name, given, value)) > 0
+        counts = np.nan_to_num(results.of(name, among, value)) > 0
         if not counts.any():
             raise MissingResult(
-                f"{name}: no run " + (f"flipped ({given[len(FLIPPED) :]})" if given.startswith(FLIPPED) else f"has '{given}'")
+                f"{name}: no run " + (f"flipped ({among[len(FLIPPED) :]})" if among.startswith(FLIPPED) else f"has '{among}'")
             )
-        numbers, condition = results.of(name, metric, value)[counts], f" with {given}"
+        numbers, condition = results.of(name, metric, value)[counts], f" with {among}"
         if not np.isfinite(numbers).all():
             raise MissingResult(results.missing_words(name, metric, value))
     mean = float(np.mean(numbers))

@@ -14,9 +14,9 @@ from aegis.errors import InputError
 from aegis.files import write_text
 from aegis.paper.bench_claims import FAILS, HOLDS, UNTESTED, JudgedClaim, judge_claim
 from aegis.paper.bench_file import Bench, list_benches, load_bench
-from aegis.paper.bench_results import FLIP, BenchResults
-from aegis.paper.bench_scope import change_words
-from aegis.paper.bench_units import code_version, key_of
+from aegis.paper.bench_results import FLIP, BenchResults, change_words
+from aegis.paper.bench_units import key_of
+from aegis.paper.code_digest import code_version
 from aegis.version import __version__
 
 LONGEST = 8  # lists with more numbers are for pictures

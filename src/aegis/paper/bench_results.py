@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from aegis.errors import check_choice
-from aegis.paper.bench_file import Bench, PaperNumber
+from aegis.paper.bench_file import Bench, BenchClaim, PaperNumber
 from aegis.paper.bench_runs import ResultStore, RunMetrics
 from aegis.paper.bench_units import BenchPlan, BenchUnit, flat_settings, key_of
 from aegis.problem import Array
@@ -17,6 +18,8 @@ from aegis.problem import Array
 FLIP = "flip_"  # what names the episode of a flip begins with
 
 FLIPPED = "flipped_"  # what names whether a level changed hands begins with
+
+NAMING_ARMS = ("above", "below", "left", "right", "arm")  # entries of a claim that name an arm
 
 OF_FIRST_FLIP = ("before", "after")  # numbers that there are only if some level changed hands
 
@@ -193,3 +196,26 @@ def paper_number(bench: Bench, arm: str, key: Any) -> PaperNumber | None:
     """Return what the paper reports for an arm: of a metric, or at a value of what is swept."""
     known = bench.paper.get(arm)
     return known.get(key_of(key)) if isinstance(known, dict) else known
+
+
+def check_scope(claim: BenchClaim, results: BenchResults) -> None:
+    """Raise MissingResult if results are not of what a claim speaks of.
+
+    A claim of the paper speaks of the settings of its bench, with any number of seeds. A claim with a `horizon` speaks of so
+    many episodes.
+    """
+    if claim.whose == "paper" and results.changed:
+        raise MissingResult(f"settings were changed: {change_words(results.changed)}")
+    if claim.horizon is None:
+        return
+    episodes = [results.episodes(claim.entries[entry]) for entry in NAMING_ARMS if entry in claim.entries]
+    run = min((number for number in episodes if number is not None), default=None)
+    if run is None or None in episodes:
+        raise MissingResult(f"it speaks of {claim.horizon} episodes, and how many were run is not known")
+    if run < claim.horizon:
+        raise MissingResult(f"it speaks of {claim.horizon} episodes, {run} were run")
+
+
+def change_words(changes: Mapping[str, Any]) -> str:
+    """Return changes of settings in words, such as `world.sigma_q = 6`."""
+    return ", ".join(f"{key} = {value if isinstance(value, str) else json.dumps(value)}" for key, value in changes.items())

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from aegis.errors import SettingError, check_choice, whole_number
 from aegis.files import json_digest
 from aegis.paper.bench_file import BENCH_PRESETS, Bench, UnitSettings, merge_settings
-
-# What decides numbers; the rest of the package only shows them.
-NUMERIC_SOURCES = (
-    *("agents", "audit", "certificate", "evidence", "handover", "logs", "mechanisms", "ope", "planning", "policies", "problem"),
-    *("validation", "worlds", "rng.py"),
-    *("paper/*measures.py", "paper/*gate*.py", "paper/published_*.py", "paper/counter_example.py"),
-)
+from aegis.paper.code_digest import code_version
 
 
 @dataclass(frozen=True)
@@ -154,14 +145,3 @@ def _settings(section: UnitSettings) -> dict[str, Any]:
 def key_of(value: Any) -> str:
     """Return a value as it is written as a key in a file."""
     return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-
-
-@cache
-def code_version() -> str:
-    """Return a digest of the source of everything that decides numbers."""
-    package = Path(__file__).parents[1]
-    digest = sha256()
-    for source in sorted(NUMERIC_SOURCES):
-        for path in sorted(package.glob(source if source.endswith(".py") else f"{source}/**/*.py")):
-            digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
