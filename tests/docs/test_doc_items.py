@@ -25,7 +25,16 @@ KINDS = {
     OPEN_PROBLEM,
 }
 # How many of each the paper has at least: an item that is lost is noticed.
-LEAST = {"definition": 13, "assumption": 8, "equation": 45, "algorithm line": 21, "effect": 7, "switch": 5, "host": 8, "agent": 9}
+LEAST = {
+    "definition": 13,
+    "assumption": 8,
+    "equation": 47,
+    "algorithm line": 22,
+    "effect": 7,
+    "switch": 5,
+    "host": 10,
+    "agent": 9,
+}
 
 
 @functools.cache
@@ -44,7 +53,7 @@ def test_ids_are_unique_and_kinds_and_states_are_known() -> None:
 
 
 def test_the_paper_has_all_its_items() -> None:
-    assert len(ITEMS) >= 230
+    assert len(ITEMS) >= 259
     for kind, count in LEAST.items():
         assert sum(item.kind == kind for item in ITEMS) >= count, kind
 

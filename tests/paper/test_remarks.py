@@ -8,7 +8,7 @@ import pytest
 from aegis.evidence import Bound, published_bound, select_scope
 from aegis.handover import HOSTS, make_gate
 from aegis.mechanisms import NIG, Belief, ModelSettings, build_belief
-from aegis.paper import register_gates
+from aegis.paper import load_bench, plan_bench, register_gates
 from aegis.problem import Actions, Level, Problem, Propensity, Reward, Variable
 from aegis.worlds import LinearWorld, Unified, make_world
 
@@ -126,3 +126,12 @@ def test_on_the_additive_plant_looks_do_not_depend_on_the_rule_of_the_host() -> 
             gate.advance(151)
             seen.append([(look.gain, look.bound) for look in gate.looks])  # type: ignore[attr-defined]
         assert len(seen[0]) == 3 and seen[0] == seen[1]
+
+
+def test_lambda_star_is_in_the_bounds_of_the_arms_that_have_the_switch() -> None:
+    arms = {
+        unit.arm: unit.settings.get("options", {}).get("lam", "root")
+        for unit in plan_bench(load_bench("aegis-comparison"), "full").units
+    }
+    assert arms["nested_cts"] == "root"
+    assert arms["aegis_cts"] == arms["aegis_handover"] == "closed form"

@@ -176,6 +176,6 @@ def test_graphs() -> None:
     parents = Unified().problem.graph.parents
     assert (parents["Q"], parents["Y"], parents["R"]) == (("M",), ("A", "Q"), ("Y",))
     paper = Unified(graph="paper").problem.graph.parents
-    assert (paper["Q"], paper["R"]) == (("T", "M"), ("Y", "Q", "M", "T", "A"))
+    assert (paper["Q"], paper["Y"], paper["R"]) == (("T", "M"), ("A", "Q"), ("Y", "Q", "M", "T", "A"))
     assert Unified(graph="complete").problem.graph.parents["Y"] == ("T", "M", "Q", "A")
     assert Additive(graph="paper").problem.graph.parents["Q"] == ("T", "M")
