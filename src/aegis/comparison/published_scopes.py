@@ -17,13 +17,13 @@ from aegis.certificate import scopes_of
 from aegis.comparison.bounds import lower_bound, unmet_by_estimates
 from aegis.comparison.comparison import ComparisonSettings, LowerBound, ScopeChoice
 from aegis.comparison.published_bounds import learn_posterior, split_posterior
-from aegis.comparison.scope_choice import SEPARATOR, NamedScopes, name_scopes
+from aegis.comparison.scope_choice import NamedScopes, name_scopes
 from aegis.comparison.unit_series import CertifiedLog
 from aegis.errors import SettingError
 from aegis.evidence import largest_observed, published_bound
 from aegis.logs import Source, Split
 from aegis.ope import reward_measure
-from aegis.problem import Scope
+from aegis.problem import SCOPE_SEPARATOR, Scope
 
 # The method of the choice among scopes by published bounds with learned posteriors.
 POSTERIOR_CHOICE = "PRISM as published: lam*, B observed, posterior Q"
@@ -92,7 +92,7 @@ def choose_by_posterior(
     sign = 1.0 if log.problem.reward.goal == "maximise" else -1.0
     best = max(bounds, key=lambda name: sign * bounds[name].value)
     chosen = bounds[best]
-    return ScopeChoice(POSTERIOR_CHOICE, tuple(best.split(SEPARATOR)), bounds, delta, chosen.certificate, chosen.label)
+    return ScopeChoice(POSTERIOR_CHOICE, tuple(best.split(SCOPE_SEPARATOR)), bounds, delta, chosen.certificate, chosen.label)
 
 
 def posterior_bound(
@@ -125,5 +125,5 @@ def posterior_bound(
         "alpha": split.fraction,
     }
     names = [name for name in problem.names if name in scope]
-    claim = f"{PLANNED_WITH_Q} {SEPARATOR.join(names)}"
+    claim = f"{PLANNED_WITH_Q} {SCOPE_SEPARATOR.join(names)}"
     return lower_bound(replace(bound, unmet=unmet), POSTERIOR_CHOICE, "value", reward_measure(problem), claim, origin)
