@@ -32,8 +32,9 @@ def test_a_recorded_log_is_judged_and_called_what_it_is(folder: Path, capsys: py
     assert words.startswith(
         "As published, not a certificate: within 60 episodes Algorithm 2 would have handed over 'inner' after"
     )
-    remedy = "state the incumbent of 'inner' in the problem file, or name the policy that wrote the log (--legacy): "
-    assert f"Not judged: 'meta': {remedy}" in words  # the log alone does not say what the legacy does below
+    remedy = "state the incumbent of 'inner' in the problem file, or name the policy that wrote the log (--legacy)"
+    assert f"Not judged: 'meta': its plan needs what the legacy does below: {remedy}" in words
+    assert "probabilities of all actions" not in words  # the log has them; a plan asks beyond the logged contexts
     code, out, _ = aegis(*log, *settings, "--json", capsys=capsys)
     plain = json.loads(out)
     assert (plain["label"], plain["certificate"]) == ("as published, not a certificate", False)

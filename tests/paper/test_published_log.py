@@ -114,7 +114,8 @@ def test_a_level_above_an_unknown_legacy_is_left_out_with_the_reason():
     log = world.episodes(0, 20, world.legacy("uniform"), 1)
     outcome = judge_log(world.problem, log, HOSTS["ncts"](), PublishedSettings(joint=True, **SCALED), Logged(world.problem))
     assert set(outcome.left_out) == {"meta"}
-    assert outcome.left_out["meta"].startswith("state the incumbent of 'inner' in the problem file, or name the policy")
+    needed = "state the incumbent of 'inner' in the problem file, or name the policy that wrote the log (--legacy)"
+    assert outcome.left_out["meta"] == f"its plan needs what the legacy does below: {needed}"
     assert {look.level for look in outcome.looks} == {"inner", "meta + inner"}
     assert set(outcome.flips) == {"inner", "meta"}  # all levels together need no legacy
     with pytest.raises(SettingError, match="'meta' cannot be judged"):

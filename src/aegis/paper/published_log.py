@@ -205,7 +205,7 @@ class _LogPlans:
                 for level in scope:
                     planned.taken(level, first)
             except AegisError as error:
-                left_out[SCOPE_SEPARATOR.join(scope)] = f"{self._remedy(scope)}{error}"
+                left_out[SCOPE_SEPARATOR.join(scope)] = self._remedy(scope) or str(error)
             else:
                 scopes.append(scope)
         if not scopes:
@@ -213,7 +213,7 @@ class _LogPlans:
         return scopes, left_out
 
     def _remedy(self, scope: Sequence[str]) -> str:
-        """Return what makes a scope plannable: words before the reason, empty if nothing is known to."""
+        """Return what makes a scope plannable, empty if nothing is known to."""
         legacy = self.planner.legacy
         if not isinstance(legacy, StatedIncumbent | Logged):
             return ""
@@ -223,7 +223,10 @@ class _LogPlans:
         if not missing:
             return ""
         listed = " and ".join(missing)
-        return f"state the incumbent of {listed} in the problem file, or name the policy that wrote the log (--legacy): "
+        return (
+            f"its plan needs what the legacy does below: state the incumbent of {listed} in the problem file, or name the policy "
+            "that wrote the log (--legacy)"
+        )
 
 
 def _replay(
