@@ -41,6 +41,8 @@ def test_a_recorded_log_is_judged_and_called_what_it_is(folder: Path, capsys: py
     assert plain["levels"] == [{"level": "inner", "flip": 20, "id": plain["levels"][0]["id"], "gain": plain["levels"][0]["gain"]}]
     assert plain["gate_settings"]["stride"] == 20
     assert [look["episode"] for look in plain["looks"]] == [20, 40, 60]
+    assert (plain["looks"][0]["gain"], plain["looks"][0]["margin"]) == (plain["levels"][0]["gain"], pytest.approx(-100))
+    assert f"{plain['looks'][-1]['gain']:.4g}" in words and "The last look at each scope, in units of the reward" in words
 
 
 def test_a_request_in_a_file_judges_a_log_too(folder: Path, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 from aegis.errors import AegisError, SettingError, check_choice
 from aegis.handover import GateLook, Host, check_single_level, refuse_interval_actions
 from aegis.mechanisms import Belief, ModelSettings, build_belief, fit_scalings
+from aegis.ope import Measure
 from aegis.paper.published_gate import STANDARDISED_BY
 from aegis.paper.published_looks import Algorithm2, Buffers, PublishedSettings, ScopePlanner, check_host
 from aegis.planning import COARSE, Planned, Rule
@@ -36,12 +37,12 @@ AS_PUBLISHED = "as published, not a certificate"
 
 @dataclass(frozen=True, slots=True)
 class LogLooks:
-    """What Algorithm 2 would have done on a log.
+    """What Algorithm 2 would have done on a log. Gains, bounds and margins are in units of the reward.
 
     episodes: of the log. aside: how many of the first ones were set aside to standardise by. looks: all of them; an episode
     counts from the first of the log. flips: after which episode each level that was judged would have been handed over, None if
-    never. gains: the number that convinced, in units of the reward. ids: of the last episode before each flip. assumed: levels
-    read as deterministic. left_out: scopes that could not be judged, with the reason.
+    never. gains: the number that convinced. ids: of the last episode before each flip. assumed: levels read as deterministic.
+    left_out: scopes that could not be judged, with the reason.
     """
 
     episodes: int
@@ -139,19 +140,24 @@ def judge_log(
     scopes, left_out = plans.plannable(algorithm, levels, read)
     own = read.take_episodes(np.arange(aside, len(read)))
     looks, flips, gains = _replay(algorithm, scopes, plans, own)
-    moved = [replace(look, episode=look.episode + aside) for look in looks]
     judged = {level for scope in scopes for level in scope}
     after = {level: flips[level] + aside if level in flips else None for level in levels if level in judged}
     return LogLooks(
         episodes=len(read),
         aside=aside,
-        looks=tuple(moved),
+        looks=tuple(_look_at_log(look, aside, algorithm.measure) for look in looks),
         flips=after,
         gains={level: algorithm.measure.gain(gain) for level, gain in gains.items()},
         ids={level: str(read.episode[flip - 1]) for level, flip in after.items() if flip is not None},
         assumed=assumed,
         left_out=left_out,
     )
+
+
+def _look_at_log(look: GateLook, aside: int, measure: Measure) -> GateLook:
+    """Return a look in units of the reward, its episode counted from the first of the log."""
+    gain, bound = (None if scaled is None else measure.gain(scaled) for scaled in (look.gain, look.bound))
+    return replace(look, episode=look.episode + aside, gain=gain, margin=measure.gain(look.margin), bound=bound)
 
 
 def assume_deterministic(batch: Batch) -> tuple[Batch, tuple[str, ...]]:
