@@ -203,11 +203,12 @@ def scope_rows(comparison: Comparison) -> list[list[str]]:
         return []
     chosen, sharp, costs = choices[POSTERIOR_CHOICE], choices.get(SHARP), comparison.goal == "minimise"
     rows = []
-    for scope, bound in chosen.bounds.items():
+    for scope in (sharp or chosen).bounds:
+        bound = chosen.bounds.get(scope)
         own = None if sharp is None else sharp.bounds.get(scope)
         certified = NO_NUMBER if own is None or not own.certificate else format_at_least(own.value, upper=costs)
         mark = " *" if scope == chosen.name else ""
-        figures = [f"{bound.provenance[name]:.4g}" for name in ("kl", "lam", "B")]
+        figures = [NO_NUMBER if bound is None else f"{bound.provenance[name]:.4g}" for name in ("kl", "lam", "B")]
         rows.append([f"{scope}{mark}", _nominal(bound), *figures, certified])
     return rows
 
@@ -217,7 +218,8 @@ def scope_choice_line(choice: ScopeChoice, costs: bool) -> str:
     from aegis.certificate import format_at_least
 
     best = choice.bounds[choice.name]
-    lead = f"best of {len(choice.bounds)} scopes by {choice.method}: {choice.name}"
+    count = len(choice.bounds)
+    lead = f"best of {count} scope{'s' if count > 1 else ''} by {choice.method}: {choice.name}"
     if choice.certificate:
         return f"{lead}, {'cost ≤' if costs else 'value ≥'} {format_at_least(best.value, upper=costs)} (certificate)"
     return f"{lead}, nominal ({best.value:.4g}), not a certificate"
