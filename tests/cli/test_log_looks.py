@@ -32,14 +32,17 @@ def test_a_recorded_log_is_judged_and_called_what_it_is(folder: Path, capsys: py
     assert words.startswith(
         "As published, not a certificate: within 60 episodes Algorithm 2 would have handed over 'inner' after"
     )
-    remedy = "state the incumbent of 'inner' in the problem file, or name the policy that wrote the log (--legacy): "
-    assert f"Not judged: 'meta': {remedy}" in words  # the log alone does not say what the legacy does below
+    remedy = "state the incumbent of 'inner' in the problem file, or name the policy that wrote the log (--legacy)"
+    assert f"Not judged: 'meta': its plan needs what the legacy does below: {remedy}" in words
+    assert "probabilities of all actions" not in words  # the log has them; a plan asks beyond the logged contexts
     code, out, _ = aegis(*log, *settings, "--json", capsys=capsys)
     plain = json.loads(out)
     assert (plain["label"], plain["certificate"]) == ("as published, not a certificate", False)
     assert plain["levels"] == [{"level": "inner", "flip": 20, "id": plain["levels"][0]["id"], "gain": plain["levels"][0]["gain"]}]
     assert plain["gate_settings"]["stride"] == 20
     assert [look["episode"] for look in plain["looks"]] == [20, 40, 60]
+    assert (plain["looks"][0]["gain"], plain["looks"][0]["margin"]) == (plain["levels"][0]["gain"], pytest.approx(-100))
+    assert f"{plain['looks'][-1]['gain']:.4g}" in words and "The last look at each scope, in units of the reward" in words
 
 
 def test_a_request_in_a_file_judges_a_log_too(folder: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from aegis.agents import fit_mechanisms
 from aegis.cli import main
 from aegis.comparison import POSTERIOR_CHOICE, ComparisonSettings, choose_published_scope
 from aegis.comparison.published_bounds import DRAWS_UNPAID, learn_posterior
-from aegis.comparison.published_scopes import NO_UNION
+from aegis.comparison.published_scopes import NEVER_TAKEN, NO_UNION
 from aegis.comparison.unit_series import CertifiedLog
 from aegis.errors import SettingError
 from aegis.logs import Source, Split, write_log
@@ -112,7 +112,7 @@ def test_every_number_is_that_of_the_transcription(source: Source, alpha: float)
         for name in ("B", "kl", "lam", "estimate_scaled"):
             assert bound.provenance[name] == pytest.approx(numbers[name], rel=1e-9), (scope, name)
         assert bound.value == pytest.approx(numbers["value"], rel=1e-9)
-    assert " + ".join(found.scope) == max(expected, key=lambda scope: expected[scope]["value"])
+    assert found.name == max(expected, key=lambda scope: expected[scope]["value"])
 
 
 def test_the_scopes_differ_in_weights_mechanisms_and_policy(source: Source) -> None:
@@ -145,6 +145,38 @@ def test_some_scopes_alone_and_none_at_all(source: Source) -> None:
     for scopes in ([], [[]]):
         with pytest.raises(SettingError, match="name one or more scopes"):
             choose_published_scope(source, scopes)
+
+
+def simulated(place: Path, episodes: int) -> list[str]:
+    """Write a log of a legacy that hardly explores; return it as the command line names it."""
+    world = make_world("additive", f_a=2.0, inner_steps=2, inner_points=5, outer_points=3)
+    problem, legacy = world.problem, world.legacy("sign:epsilon=0.02")
+    write_log(world.episodes(0, episodes, legacy, 1), problem, place / "log.parquet")
+    save_problem(problem, place / "problem.yaml")
+    return [str(place / "log.parquet"), "--problem", str(place / "problem.yaml")]
+
+
+def test_a_scope_whose_policy_never_takes_a_logged_action_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = simulated(tmp_path, 30)
+    typed("learn", *log, "--fraction", "0.9", "--out", str(tmp_path / "policy"))
+    asked = ["compare", *log, "--policy", str(tmp_path / "policy"), "--posterior", "--ledger", str(tmp_path / "ledger")]
+    capsys.readouterr()
+    typed(*asked, "--json")
+    comparison = json.loads(capsys.readouterr().out)
+    (choice,) = [item for item in comparison["choices"] if item["method"] == POSTERIOR_CHOICE]
+    missing = {item["method"]: item["reason"] for item in comparison["missing"]}
+    without = [scope for scope in SCOPES if scope not in choice["bounds"]]
+    assert without
+    for scope in without:
+        reason = missing[f"{POSTERIOR_CHOICE} at {scope}"]
+        assert reason.startswith(NEVER_TAKEN) and "a smaller alpha" in reason
+    assert {bound["delta"] for bound in choice["bounds"].values()} == {0.025 / 3}  # the share of each scope is as before
+    typed(*asked)
+    words = " ".join(capsys.readouterr().out.split())
+    assert NEVER_TAKEN in words and all(f"{POSTERIOR_CHOICE} at {scope}" in words for scope in without)
+    source = Source(tmp_path / "log.parquet", load_problem(tmp_path / "problem.yaml"))
+    with pytest.raises(SettingError, match=r"'inner' has no bound: the policy planned .* leave it out of 'scopes'"):
+        choose_published_scope(source, [["inner"]], alpha=0.9)
 
 
 def test_one_command_shows_it_beside_certified_bounds(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

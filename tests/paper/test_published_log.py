@@ -39,7 +39,11 @@ def test_the_looks_at_the_log_of_a_run_are_those_of_the_run():
     gate.advance(61)
     assert not gate.deployed
     outcome = judge(world, gate._episodes(0, 60), gate.explored, joint=True, **SCALED)
-    assert list(outcome.looks) == gate.looks
+    width = gate.algorithm.measure.width
+    assert width > 1.0
+    assert list(outcome.looks) == [
+        replace(look, gain=look.gain * width, margin=look.margin * width, bound=look.bound * width) for look in gate.looks
+    ]
     assert outcome.flips == {"inner": None, "meta": None}
     assert outcome.assumed == ()
 
@@ -55,6 +59,8 @@ def test_a_flip_comes_after_the_same_episode_as_behind_the_gate(known):
     outcome = judge(plant, log if known else without_propensities(log), stride=300)
     assert outcome.flips == {LEVEL: flip.episode}
     assert outcome.gains[LEVEL] == pytest.approx(flip.gain_lower * gate.algorithm.measure.width)
+    (convinced,) = [look for look in outcome.plain()["looks"] if look["episode"] == flip.episode]
+    assert convinced["gain"] == outcome.plain()["levels"][0]["gain"] >= convinced["margin"]
     assert outcome.ids[LEVEL] == str(log.episode[flip.episode - 1])
     assert outcome.assumed == (() if known else (LEVEL,))
     assert f"within 1800 episodes Algorithm 2 would have handed over '{LEVEL}' after episode {flip.episode}." in outcome.sentence
@@ -114,7 +120,8 @@ def test_a_level_above_an_unknown_legacy_is_left_out_with_the_reason():
     log = world.episodes(0, 20, world.legacy("uniform"), 1)
     outcome = judge_log(world.problem, log, HOSTS["ncts"](), PublishedSettings(joint=True, **SCALED), Logged(world.problem))
     assert set(outcome.left_out) == {"meta"}
-    assert outcome.left_out["meta"].startswith("state the incumbent of 'inner' in the problem file, or name the policy")
+    needed = "state the incumbent of 'inner' in the problem file, or name the policy that wrote the log (--legacy)"
+    assert outcome.left_out["meta"] == f"its plan needs what the legacy does below: {needed}"
     assert {look.level for look in outcome.looks} == {"inner", "meta + inner"}
     assert set(outcome.flips) == {"inner", "meta"}  # all levels together need no legacy
     with pytest.raises(SettingError, match="'meta' cannot be judged"):

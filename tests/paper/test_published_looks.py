@@ -82,7 +82,7 @@ def test_a_frozen_buffer_speaks_of_the_full_legacy_and_one_that_grows_of_the_hyb
     assert look.decides
     assert look.units == (10 if frozen else 30)
     assert gate.learned == 30
-    plan = gate._plans.plan(gate.belief, gate.host.rule, ["meta"] if frozen else LEVELS, 30)
+    plan = gate._plans.planner.plan(gate.belief, gate.host.rule, ["meta"] if frozen else LEVELS, 30)
     again, _ = gate.algorithm.judge(["meta"], 30, plan, gate.belief.kl(["meta"]), gate._episodes(0, look.units))
     assert again == look
 
@@ -123,7 +123,7 @@ def test_a_look_computes_what_the_paper_writes(scope, cut, kind, eta):
     assert not gate.deployed
     batch, measure = gate._episodes(0, 60), gate.algorithm.measure
     rewards = measure.scaled(batch.reward) if kind == "scaled" else batch.reward
-    plan = gate._plans.plan(gate.belief, gate.host.rule, scope, 60)
+    plan = gate._plans.planner.plan(gate.belief, gate.host.rule, scope, 60)
     highest, unit = (1.0, 1.0) if kind == "scaled" else (measure.high, measure.width)
     gain, bound = naive_look(batch, plan, scope, rewards, highest, gate.belief.kl(scope), gate.settings)
     (look,) = [look for look in gate.looks if look.level == " + ".join(scope) and look.episode == 60]
@@ -183,7 +183,7 @@ def test_episodes_without_a_decision_are_left_out():
     world = world_of(f_a=2.0)
     gate = published(world, world.legacy("uniform"), stride=30, rewards="scaled")
     gate.advance(31)
-    batch, plan = gate._episodes(0, 30), gate._plans.plan(gate.belief, gate.host.rule, ["inner"], 30)
+    batch, plan = gate._episodes(0, 30), gate._plans.planner.plan(gate.belief, gate.host.rule, ["inner"], 30)
     inner = batch.levels["inner"]
     kept = batch.episode_of("inner") != 7  # episode 7 has no inner decision
     fewer = replace(
@@ -250,7 +250,7 @@ def test_n_mc_reaches_the_looks_and_what_acts():
 
         def plan(rule, levels, gate=gate, rules=rules):
             rules.append(rule)
-            return gate._plans.plan(gate.belief, rule, levels, 10)
+            return gate._plans.planner.plan(gate.belief, rule, levels, 10)
 
         gate.algorithm.looks([(level,) for level in LEVELS], gate.buffers, 10, gate.belief, gate._episodes(0, 10), plan)
         assert rules == [Thompson(judged)] * 2
@@ -339,7 +339,7 @@ def test_a_reward_that_is_never_above_zero_has_no_b():
     gate = published(plant, plant.legacy, stride=10)
     gate.advance(10)
     algorithm = replace(gate.algorithm, measure=type(gate.algorithm.measure)("earned", -9.0, -1.0, "maximise"))
-    plan = gate._plans.plan(gate.belief, gate.host.rule, [LEVEL], 10)
+    plan = gate._plans.planner.plan(gate.belief, gate.host.rule, [LEVEL], 10)
     look, hands_over = algorithm.judge([LEVEL], 10, plan, 1.0, gate._episodes(0, 10))
     assert look.gain is None
     assert "B is not defined" in look.words

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,6 +81,62 @@ def test_a_locked_spool_does_not_delay_the_end_of_a_client(away: str, tmp_path: 
             break
         time.sleep(0.05)
     assert lock.execute("SELECT count(*) FROM parcels").fetchone()[0] == 2
+
+
+CLOSES = """
+import atexit, logging, sys, time
+from aegis.service.client import spool
+from aegis.service.client.gate_client import Client
+
+url, path, lock_seconds, reports = sys.argv[1:]
+logging.disable()
+spool.LOCK_SECONDS = float(lock_seconds)
+waits, save = [], spool.Spool._save
+
+def timed(self):
+    began = time.monotonic()
+    try:
+        return save(self)
+    finally:
+        waits.append(time.monotonic() - began)
+
+spool.Spool._save = timed
+atexit.register(lambda: print(sum(wait > spool.LOCK_SECONDS / 2 for wait in waits), flush=True))
+gate = Client(url, timeout=0.05, spool=path)
+print("open", flush=True)
+sys.stdin.readline()
+episode = gate.open_episode("e")
+for place in range(int(reports)):
+    episode.report(f"dose-{place}", 1.0)
+gate.close(0.0)
+waits.clear()
+print("closed", flush=True)
+"""
+REPORTS = 12
+
+
+@pytest.mark.parametrize(("released", "lock_seconds"), [(False, 1.0), (True, 30.0)])
+def test_a_process_ends_after_few_waits_for_a_lock(
+    away: str, tmp_path: Path, lock: sqlite3.Connection, released: bool, lock_seconds: float
+) -> None:
+    """One wait may be under way when the client is closed; without a limit for all there is one for each report."""
+    command = [sys.executable, "-c", CLOSES, away, str(tmp_path / "spool"), str(lock_seconds), str(REPORTS)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        lock.execute("BEGIN EXCLUSIVE")
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "closed\n"
+        if released:
+            lock.execute("COMMIT")
+        assert int(process.stdout.readline()) <= 3
+        assert process.wait(60) == 0
+    if not released:
+        lock.execute("COMMIT")
+    kept = [json.loads(body) for (body,) in lock.execute("SELECT body FROM parcels ORDER BY number")]
+    decisions = [item["decision"] for body in kept for item in body.get("items", ())]
+    assert decisions == ([f"dose-{place}" for place in range(REPORTS)] if released else [])
 
 
 def test_a_file_that_is_no_spool_is_set_aside(away: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -63,7 +63,7 @@ def print_log_looks(outcome: LogLooks) -> None:
         for scope, look in last.items()
     ]
     head = ["scope", "looks", "episodes", "estimate minus legacy", "to reach", "with KL and log(2/delta)"]
-    console().print(table("The last look at each scope, in scaled rewards (not a certificate)", head, rows))
+    console().print(table("The last look at each scope, in units of the reward (not a certificate)", head, rows))
     for scope, look in last.items():
         if look.gain is None:
             print_line(f"No number at '{scope}' in its last look: {look.words}.")

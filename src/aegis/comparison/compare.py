@@ -31,7 +31,7 @@ from aegis.comparison.comparison import Comparison, ComparisonSettings, ScopeCho
 from aegis.comparison.direct_method import ActionPredictions, fit_action_predictions, why_not_modelled
 from aegis.comparison.estimators import list_estimates, value_estimate
 from aegis.comparison.published_bounds import add_published_bounds
-from aegis.comparison.published_scopes import choose_by_posterior
+from aegis.comparison.published_scopes import POSTERIOR_CHOICE, choose_by_posterior
 from aegis.comparison.scope_choice import NamedScopes, choose_scopes, name_scopes, scope_series
 from aegis.comparison.unit_series import (
     CertifiedLog,
@@ -176,7 +176,7 @@ def _compare_methods(
         legacy=value_estimate("legacy", "legacy", measure, units),
         estimates=list_estimates(problem, measure, units, compared.settings, modelled, collection),
         bounds=tuple(collection.bounds),
-        choices=(*choose_scopes(problem, scopes, case), *_posterior_choice(compared, scopes, case.delta)),
+        choices=(*choose_scopes(problem, scopes, case), *_posterior_choice(compared, scopes, case.delta, collection)),
         missing=tuple(collection.missing),
         notes=notes,
         settings=asdict(compared.settings),
@@ -185,12 +185,17 @@ def _compare_methods(
     )
 
 
-def _posterior_choice(compared: ComparedCandidate, scopes: NamedScopes, delta: float) -> tuple[ScopeChoice, ...]:
+def _posterior_choice(
+    compared: ComparedCandidate, scopes: NamedScopes, delta: float, collection: BoundCollection
+) -> tuple[ScopeChoice, ...]:
     """Return the published choice among the scopes by learned posteriors, if these are asked for and can be learned."""
     split = compared.log.split
     if len(scopes) < 2 or not compared.settings.posterior or not isinstance(split, Split):
         return ()
-    return (choose_by_posterior(compared.log, split, scopes, delta, compared.settings),)
+    choice, missing = choose_by_posterior(compared.log, split, scopes, delta, compared.settings)
+    for scope, reason in missing.items():
+        collection.lacks(f"{POSTERIOR_CHOICE} at {scope}", reason)
+    return () if choice is None else (choice,)
 
 
 def _units(

@@ -17,6 +17,7 @@ from pydantic_core import to_json
 
 from aegis.errors import SettingError
 from aegis.evidence import Quantity
+from aegis.problem import SCOPE_SEPARATOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,11 @@ class ScopeChoice:
     certificate: bool
     label: str
 
+    @property
+    def name(self) -> str:
+        """Return the name of the scope, under which `bounds` has it."""
+        return SCOPE_SEPARATOR.join(self.scope)
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -210,7 +216,7 @@ def comparison_table(comparison: Comparison) -> pa.Table:
     error: the standard error of an estimate. delta, holds: the risk of a bound, and whether it holds 'anytime', at a 'fixed
     time' or is 'approximate'. Methods without a number are not in the table.
     """
-    place: dict[str, Any] = {"candidate": comparison.candidate, "scope": " + ".join(comparison.scope)}
+    place: dict[str, Any] = {"candidate": comparison.candidate, "scope": SCOPE_SEPARATOR.join(comparison.scope)}
     shared = ("method", "what", "certificate", "value", "units", "label")
     rows = [
         {**place, "kind": "bound", "delta": item.delta, "holds": item.validity, **{name: getattr(item, name) for name in shared}}

@@ -17,13 +17,13 @@ from aegis.certificate import scopes_of
 from aegis.comparison.bounds import lower_bound, unmet_by_estimates
 from aegis.comparison.comparison import ComparisonSettings, LowerBound, ScopeChoice
 from aegis.comparison.published_bounds import learn_posterior, split_posterior
-from aegis.comparison.scope_choice import SEPARATOR, NamedScopes, name_scopes
+from aegis.comparison.scope_choice import NamedScopes, name_scopes
 from aegis.comparison.unit_series import CertifiedLog
-from aegis.errors import SettingError
+from aegis.errors import ModelError, SettingError
 from aegis.evidence import largest_observed, published_bound
 from aegis.logs import Source, Split
 from aegis.ope import reward_measure
-from aegis.problem import Scope
+from aegis.problem import SCOPE_SEPARATOR, Scope
 
 # The method of the choice among scopes by published bounds with learned posteriors.
 POSTERIOR_CHOICE = "PRISM as published: lam*, B observed, posterior Q"
@@ -31,6 +31,8 @@ NO_UNION = "the scopes are compared at the full risk each: log of their number i
 NOT_PLANNED = (
     "a reward model decides instead of draws of Q: what the legacy does below this scope is known in the logged states only"
 )
+NEVER_TAKEN = "the policy planned with the posterior Q never takes a logged action on the certified units, so that B is 0"
+CERTIFY_ON_MORE = "certify on more units (a smaller alpha, --fraction of 'aegis learn'), or log with more exploration"
 PLANNED_WITH_Q = "the value of planning with the posterior Q at"
 
 
@@ -73,34 +75,53 @@ def choose_published_scope(
     Raises
     ------
     SettingError
-        If there is no scope, or the policy of a scope never takes a logged action, so that B is 0.
+        If there is no scope, or one has no bound: its policy never takes a logged action, so that B is 0.
     """
     problem, split = source.problem, Split(fraction=alpha)
     wanted = scopes_of(problem, None, problem.scope()) if scopes is None else [problem.scope(scope) for scope in scopes]
     if not wanted or not all(wanted):
         raise SettingError(f"a scope has at least one level of {', '.join(problem.names)}; name one or more scopes")
     settings = ComparisonSettings(posterior=True, particles=particles, seed=seed)
-    return choose_by_posterior(CertifiedLog.of_split(source, split), split, name_scopes(problem, wanted), delta, settings, union)
+    log = CertifiedLog.of_split(source, split)
+    choice, missing = choose_by_posterior(log, split, name_scopes(problem, wanted), delta, settings, union)
+    if choice is None or missing:
+        reasons = "; ".join(f"'{scope}' has no bound: {reason}" for scope, reason in missing.items())
+        raise SettingError(reasons, "or leave it out of 'scopes'")
+    return choice
 
 
 def choose_by_posterior(
     log: CertifiedLog, split: Split, scopes: NamedScopes, delta: float, settings: ComparisonSettings, union: bool = True
-) -> ScopeChoice:
-    """Return the scope whose published bound with a learned posterior is the largest; the first of equals."""
+) -> tuple[ScopeChoice | None, dict[str, str]]:
+    """Return the scope whose published bound with a learned posterior is the largest, and why others have no bound.
+
+    The first of equals is chosen, and none if no scope has a bound. A scope without one keeps its share of the risk.
+    """
     share = delta / len(scopes) if union else delta
-    bounds = {name: posterior_bound(log, split, scope, share, settings, union) for name, scope in scopes.items()}
+    bounds: dict[str, LowerBound] = {}
+    missing: dict[str, str] = {}
+    for name, scope in scopes.items():
+        try:
+            bounds[name] = posterior_bound(log, split, scope, share, settings, union)
+        except (SettingError, ModelError) as error:
+            missing[name] = str(error)
+    if not bounds:
+        return None, missing
     sign = 1.0 if log.problem.reward.goal == "maximise" else -1.0
     best = max(bounds, key=lambda name: sign * bounds[name].value)
     chosen = bounds[best]
-    return ScopeChoice(POSTERIOR_CHOICE, tuple(best.split(SEPARATOR)), bounds, delta, chosen.certificate, chosen.label)
+    levels = tuple(best.split(SCOPE_SEPARATOR))
+    return ScopeChoice(POSTERIOR_CHOICE, levels, bounds, delta, chosen.certificate, chosen.label), missing
 
 
 def posterior_bound(
     log: CertifiedLog, split: Split, scope: Scope, delta: float, settings: ComparisonSettings, union: bool = True
 ) -> LowerBound:
-    """Return the published bound of one scope with a learned posterior, in the user's units."""
+    """Return the published bound of one scope with a learned posterior, in the user's units; SettingError if B is 0."""
     problem = log.problem
     posterior = split_posterior(log, scope, settings, learn_posterior(log, split, scope, settings))
+    if not posterior.peak > 0:
+        raise SettingError(NEVER_TAKEN, CERTIFY_ON_MORE)
     bound = published_bound(
         posterior.values,
         delta,
@@ -125,5 +146,5 @@ def posterior_bound(
         "alpha": split.fraction,
     }
     names = [name for name in problem.names if name in scope]
-    claim = f"{PLANNED_WITH_Q} {SEPARATOR.join(names)}"
+    claim = f"{PLANNED_WITH_Q} {SCOPE_SEPARATOR.join(names)}"
     return lower_bound(replace(bound, unmet=unmet), POSTERIOR_CHOICE, "value", reward_measure(problem), claim, origin)

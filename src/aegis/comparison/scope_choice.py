@@ -24,9 +24,8 @@ from aegis.evidence import (
     value_grid,
 )
 from aegis.ope import Measure, plain_values
-from aegis.problem import Problem, Scope
+from aegis.problem import SCOPE_SEPARATOR, Problem, Scope
 
-SEPARATOR = " + "
 PUBLISHED_CHOICE = "PRISM: lam*, B observed, Q = p0"
 
 NamedScopes = Mapping[str, Scope]
@@ -34,7 +33,7 @@ NamedScopes = Mapping[str, Scope]
 
 def name_scopes(problem: Problem, scopes: Iterable[Scope]) -> NamedScopes:
     """Return scopes under names that list their levels, outermost first."""
-    return {SEPARATOR.join(name for name in problem.names if name in scope): scope for scope in scopes}
+    return {SCOPE_SEPARATOR.join(name for name in problem.names if name in scope): scope for scope in scopes}
 
 
 def scope_series(scopes: NamedScopes, measure: Measure) -> tuple[SeriesFunctions, PeakFunctions]:
@@ -56,7 +55,7 @@ def choose_scopes(problem: Problem, scopes: NamedScopes, case: BoundCase) -> tup
             name: lower_bound(one, method, "value", case.measure, f"the value of the candidate at {name}")
             for name, one in chosen.bounds.items()
         }
-        best, levels = shown[chosen.scope], tuple(chosen.scope.split(SEPARATOR))
+        best, levels = shown[chosen.scope], tuple(chosen.scope.split(SCOPE_SEPARATOR))
         choices.append(ScopeChoice(method, levels, shown, case.delta, best.certificate, best.label))
     return tuple(choices)
 

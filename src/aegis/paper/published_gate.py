@@ -31,11 +31,10 @@ from aegis.agents import Agent, Online, make_online, prior_scalings
 from aegis.errors import SettingError
 from aegis.handover import CausalHost, PeriodicGate, check_single_level
 from aegis.mechanisms import Belief, ModelSettings, build_belief
-from aegis.paper.published_looks import Algorithm2, Buffers, PublishedSettings, check_host
-from aegis.planning import COARSE, RULES, ByLevel, Integration, Lcb, Planned, Rule, default_integration, plan_policy
+from aegis.paper.published_looks import Algorithm2, Buffers, PublishedSettings, ScopePlanner, check_host
+from aegis.planning import COARSE, RULES, ByLevel, Integration, Lcb, Planned, Rule, default_integration
 from aegis.policies import Floored, Legacy, Uniform
 from aegis.problem import Plant, Policy, Scope
-from aegis.rng import stream
 
 STANDARDISED_BY = 20  # episodes of the legacy, of other seeds, for models whose length-scales need it
 
@@ -58,25 +57,17 @@ class BehindGate:
 
     plant: Plant
     legacy: Policy
-    explored: Policy
     model: ModelSettings
     rule: Rule
-    integration: Integration
-    seed: int
+    planner: ScopePlanner
 
     def prior(self) -> Belief:
         """Return the prior about all mechanisms."""
-        return prior_belief(self.plant, self.legacy, self.model, self.seed)
+        return prior_belief(self.plant, self.legacy, self.model, self.planner.seed)
 
     def policy(self, belief: Belief, levels: Iterable[str], episode: int) -> Planned:
         """Return the plan by its own rule."""
-        return self.plan(belief, self.rule, levels, episode)
-
-    def plan(self, belief: Belief, rule: Rule, levels: Iterable[str], episode: int) -> Planned:
-        """Return a plan by any rule."""
-        scope = sorted(levels)
-        rng = stream(self.seed, "published", *scope, episode)
-        return plan_policy(belief, rule, rng, scope, self.explored, integration=self.integration, episode=episode)
+        return self.planner.plan(belief, self.rule, levels, episode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +117,9 @@ class PublishedGate(PeriodicGate):
         return BehindGate(
             plant=self.plant,
             legacy=self.legacy,
-            explored=self.explored,
             model=model,
             rule=self._acting_rule(host),
-            integration=self.settings.integration(COARSE, model),
-            seed=self.seed,
+            planner=ScopePlanner(self.explored, self.settings.integration(COARSE, model), self.seed),
         )
 
     def _from_the_start(self, host: CausalHost) -> FromTheStart:
@@ -197,7 +186,7 @@ class PublishedGate(PeriodicGate):
             now,
             self.belief,
             self._episodes(0, now),
-            lambda rule, levels: self._plans.plan(self.belief, rule, levels, now),
+            lambda rule, levels: self._plans.planner.plan(self.belief, rule, levels, now),
         )
         self.looks += looks
         if convinced:

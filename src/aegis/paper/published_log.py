@@ -25,24 +25,24 @@ import numpy as np
 from aegis.errors import AegisError, SettingError, check_choice
 from aegis.handover import GateLook, Host, check_single_level, refuse_interval_actions
 from aegis.mechanisms import Belief, ModelSettings, build_belief, fit_scalings
+from aegis.ope import Measure
 from aegis.paper.published_gate import STANDARDISED_BY
-from aegis.paper.published_looks import Algorithm2, Buffers, PublishedSettings, check_host
-from aegis.planning import COARSE, Planned, Rule, plan_policy
+from aegis.paper.published_looks import Algorithm2, Buffers, PublishedSettings, ScopePlanner, check_host
+from aegis.planning import COARSE, Planned, Rule
 from aegis.policies import Logged, StatedIncumbent
-from aegis.problem import Batch, Policy, Problem
-from aegis.rng import stream
+from aegis.problem import SCOPE_SEPARATOR, Batch, Policy, Problem
 
 AS_PUBLISHED = "as published, not a certificate"
 
 
 @dataclass(frozen=True, slots=True)
 class LogLooks:
-    """What Algorithm 2 would have done on a log.
+    """What Algorithm 2 would have done on a log. Gains, bounds and margins are in units of the reward.
 
     episodes: of the log. aside: how many of the first ones were set aside to standardise by. looks: all of them; an episode
     counts from the first of the log. flips: after which episode each level that was judged would have been handed over, None if
-    never. gains: the number that convinced, in units of the reward. ids: of the last episode before each flip. assumed: levels
-    read as deterministic. left_out: scopes that could not be judged, with the reason.
+    never. gains: the number that convinced. ids: of the last episode before each flip. assumed: levels read as deterministic.
+    left_out: scopes that could not be judged, with the reason.
     """
 
     episodes: int
@@ -131,30 +131,33 @@ def judge_log(
     read, assumed = assume_deterministic(_in_time(problem, batch))
     model = chosen.model_of(causal)
     aside = min(STANDARDISED_BY, len(read)) if model.features == "fourier" else 0
-    planner = _LogPlanner(
+    plans = _LogPlans(
         problem=problem,
         model=model,
-        legacy=StatedIncumbent(problem) if legacy is None else legacy,
+        planner=ScopePlanner(StatedIncumbent(problem) if legacy is None else legacy, chosen.integration(COARSE, model), seed),
         aside=read.take_episodes(np.arange(aside)),
-        seed=seed,
-        settings=chosen,
     )
-    scopes, left_out = planner.plannable(algorithm, levels, read)
+    scopes, left_out = plans.plannable(algorithm, levels, read)
     own = read.take_episodes(np.arange(aside, len(read)))
-    looks, flips, gains = _replay(algorithm, scopes, planner, own)
-    moved = [replace(look, episode=look.episode + aside) for look in looks]
+    looks, flips, gains = _replay(algorithm, scopes, plans, own)
     judged = {level for scope in scopes for level in scope}
     after = {level: flips[level] + aside if level in flips else None for level in levels if level in judged}
     return LogLooks(
         episodes=len(read),
         aside=aside,
-        looks=tuple(moved),
+        looks=tuple(_look_at_log(look, aside, algorithm.measure) for look in looks),
         flips=after,
         gains={level: algorithm.measure.gain(gain) for level, gain in gains.items()},
         ids={level: str(read.episode[flip - 1]) for level, flip in after.items() if flip is not None},
         assumed=assumed,
         left_out=left_out,
     )
+
+
+def _look_at_log(look: GateLook, aside: int, measure: Measure) -> GateLook:
+    """Return a look in units of the reward, its episode counted from the first of the log."""
+    gain, bound = (None if scaled is None else measure.gain(scaled) for scaled in (look.gain, look.bound))
+    return replace(look, episode=look.episode + aside, gain=gain, margin=measure.gain(look.margin), bound=bound)
 
 
 def assume_deterministic(batch: Batch) -> tuple[Batch, tuple[str, ...]]:
@@ -183,25 +186,17 @@ def _levels(problem: Problem, settings: PublishedSettings) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _LogPlanner:
+class _LogPlans:
     """Plans from the belief about a log. aside: episodes to standardise by, where the model has length-scales."""
 
     problem: Problem
     model: ModelSettings
-    legacy: Policy
+    planner: ScopePlanner
     aside: Batch
-    seed: int
-    settings: PublishedSettings
 
     def prior(self) -> Belief:
         scalings = fit_scalings(self.problem, [self.aside]) if len(self.aside) else {}
-        return build_belief(self.problem, self.model, None, scalings, self.seed)
-
-    def plan(self, belief: Belief, rule: Rule, levels: frozenset[str], episode: int) -> Planned:
-        scope = sorted(levels)
-        rng = stream(self.seed, "published", *scope, episode)
-        integration = self.settings.integration(COARSE, self.model)
-        return plan_policy(belief, rule, rng, scope, self.legacy, integration=integration, episode=episode)
+        return build_belief(self.problem, self.model, None, scalings, self.planner.seed)
 
     def plannable(
         self, algorithm: Algorithm2, levels: Sequence[str], batch: Batch
@@ -212,11 +207,11 @@ class _LogPlanner:
         first, belief = batch.take_episodes(np.arange(min(1, len(batch)))), self.prior()
         for scope in algorithm.scopes(levels):
             try:
-                planned = self.plan(belief, algorithm.rule, frozenset(scope), 0)
+                planned = self.planner.plan(belief, algorithm.rule, scope, 0)
                 for level in scope:
                     planned.taken(level, first)
             except AegisError as error:
-                left_out[" + ".join(scope)] = f"{self._remedy(scope)}{error}"
+                left_out[SCOPE_SEPARATOR.join(scope)] = self._remedy(scope) or str(error)
             else:
                 scopes.append(scope)
         if not scopes:
@@ -224,23 +219,27 @@ class _LogPlanner:
         return scopes, left_out
 
     def _remedy(self, scope: Sequence[str]) -> str:
-        """Return what makes a scope plannable: words before the reason, empty if nothing is known to."""
-        if not isinstance(self.legacy, StatedIncumbent | Logged):
+        """Return what makes a scope plannable, empty if nothing is known to."""
+        legacy = self.planner.legacy
+        if not isinstance(legacy, StatedIncumbent | Logged):
             return ""
-        names, stated = self.problem.names, self.legacy.levels if isinstance(self.legacy, StatedIncumbent) else ()
+        names, stated = self.problem.names, legacy.levels if isinstance(legacy, StatedIncumbent) else ()
         below = names[min(names.index(level) for level in scope) :]
         missing = [f"'{name}'" for name in below if name not in scope and name not in stated]
         if not missing:
             return ""
         listed = " and ".join(missing)
-        return f"state the incumbent of {listed} in the problem file, or name the policy that wrote the log (--legacy): "
+        return (
+            f"its plan needs what the legacy does below: state the incumbent of {listed} in the problem file, or name the policy "
+            "that wrote the log (--legacy)"
+        )
 
 
 def _replay(
-    algorithm: Algorithm2, scopes: Sequence[tuple[str, ...]], planner: _LogPlanner, batch: Batch
+    algorithm: Algorithm2, scopes: Sequence[tuple[str, ...]], plans: _LogPlans, batch: Batch
 ) -> tuple[list[GateLook], dict[str, int], dict[str, float]]:
     """Return all looks at a log, after which episode each level flips, and by which scaled gain."""
-    belief, stride = planner.prior(), algorithm.settings.stride
+    belief, stride = plans.prior(), algorithm.settings.stride
     looks: list[GateLook] = []
     flips: dict[str, int] = {}
     gains: dict[str, float] = {}
@@ -248,7 +247,7 @@ def _replay(
         belief = belief.update(batch.take_episodes(np.arange(now - stride, now)))
 
         def plan(rule: Rule, levels: frozenset[str], belief: Belief = belief, now: int = now) -> Planned:
-            return planner.plan(belief, rule, levels, now)
+            return plans.planner.plan(belief, rule, levels, now)
 
         buffers = Buffers(dict(flips), algorithm.settings.freeze_at_first_flip, recorded=True)
         so_far = batch.take_episodes(np.arange(now))

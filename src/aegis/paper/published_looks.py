@@ -31,8 +31,9 @@ from aegis.evidence import BoundOrigin, PublishedBound, published_bound
 from aegis.handover import HOSTS, CausalHost, GateLook, Host, particle_ratios
 from aegis.mechanisms import MODELS, Belief, ModelSettings
 from aegis.ope import Measure, reward_measure
-from aegis.planning import ByLevel, Integration, Planned, Rule
-from aegis.problem import Array, Batch, Problem, Scope, explain_validation_error, nested_means
+from aegis.planning import ByLevel, Integration, Planned, Rule, plan_policy
+from aegis.problem import SCOPE_SEPARATOR, Array, Batch, Policy, Problem, Scope, explain_validation_error, nested_means
+from aegis.rng import stream
 
 Count = Annotated[int, Strict(), Field(ge=1)]
 Probability = Annotated[float, Strict(), Field(gt=0, lt=1)]
@@ -182,6 +183,21 @@ PlanFor = Callable[[Rule, frozenset[str]], Planned]
 
 
 @dataclass(frozen=True, slots=True)
+class ScopePlanner:
+    """Plans any levels from a belief. legacy: acts at the others. seed: draws of theta follow from it."""
+
+    legacy: Policy
+    integration: Integration
+    seed: int
+
+    def plan(self, belief: Belief, rule: Rule, levels: Iterable[str], episode: int) -> Planned:
+        """Return the plan of an episode by any rule, the same in a run and over its log."""
+        scope = sorted(levels)
+        rng = stream(self.seed, "published", *scope, episode)
+        return plan_policy(belief, rule, rng, scope, self.legacy, integration=self.integration, episode=episode)
+
+
+@dataclass(frozen=True, slots=True)
 class Algorithm2:
     """The looks of Algorithm 2 for a problem. rule: the host's. measure: of the reward."""
 
@@ -234,7 +250,7 @@ class Algorithm2:
     def judge(self, scope: Sequence[str], now: int, planned: Planned, kl: float, batch: Batch) -> tuple[GateLook, bool]:
         """Return what Algorithm 2 computes for a scope on its buffer, and whether it hands over. kl: KL(p_k || p0)."""
         margin = margin_of(self.problem, Scope(scope)) / self.measure.width
-        empty = GateLook(now, " + ".join(scope), None, margin, "", units=len(batch))
+        empty = GateLook(now, SCOPE_SEPARATOR.join(scope), None, margin, "", units=len(batch))
         rewards, highest, unit = self._rewards(batch)
         weights, cut = planned.choice.weights, self.settings.largest_weight
         ratios = joint_ratios(planned, scope, batch, weights.size)

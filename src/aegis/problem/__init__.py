@@ -37,7 +37,7 @@ from aegis.problem.means import (
     sibling_positions,
     subtree_means,
 )
-from aegis.problem.problem import Problem, Scope
+from aegis.problem.problem import SCOPE_SEPARATOR, Problem, Scope
 from aegis.problem.problem_file import DRAFT_HEADER, dump_problem, load_problem, parse_problem, save_problem
 from aegis.problem.strict_yaml import explain_validation_error, read_yaml, write_yaml
 from aegis.problem.variables import (
@@ -60,6 +60,7 @@ from aegis.problem.variables import (
 
 __all__ = [
     "DRAFT_HEADER",
+    "SCOPE_SEPARATOR",
     "SUM_TOLERANCE",
     "Actions",
     "AnyArray",

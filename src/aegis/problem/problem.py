@@ -16,6 +16,8 @@ RoleKind = Literal[
     "id", "context", "action", "available", "propensity", "incumbent", "base", "outcome", "reward", "closed", "guard"
 ]
 
+SCOPE_SEPARATOR = " + "  # between the levels in the name of a scope
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnRole:

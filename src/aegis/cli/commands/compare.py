@@ -115,13 +115,14 @@ def command(
 def print_comparison(comparison: Comparison) -> None:
     """Print a comparison: certificates, then everything else with the reasons, then the methods without a number."""
     from aegis.comparison import POSTERIOR_CHOICE
+    from aegis.problem import SCOPE_SEPARATOR
 
     screen, costs = console(), comparison.goal == "minimise"
     unit, value = f", in {comparison.unit}" if comparison.unit else "", "cost" if costs else "value"
     print_line(
-        f"{comparison.candidate} at {' + '.join(comparison.scope)}, on {comparison.units} {comparison.unit_word}{unit}. The log "
-        f"{'cost' if costs else 'earned'} {comparison.legacy.value:.4g}. Gains are over {comparison.comparator}. The truth is "
-        "not known."
+        f"{comparison.candidate} at {SCOPE_SEPARATOR.join(comparison.scope)}, on {comparison.units} "
+        f"{comparison.unit_word}{unit}. The log {'cost' if costs else 'earned'} {comparison.legacy.value:.4g}. "
+        f"Gains are over {comparison.comparator}. The truth is not known."
     )
     title = f"CERTIFICATES, every number at risk {comparison.each:g}"
     columns = ["certificate", "gain ≥", f"{value} {'≤' if costs else '≥'}", "holds"]
@@ -140,7 +141,7 @@ def print_comparison(comparison: Comparison) -> None:
         title = "AS PUBLISHED, NOT A CERTIFICATE: the safest scope to deploy"
         screen.print(table(title, ["scope", f"{value} of Q", "KL", "lam*", "B", "candidate, certified"], published))
         chosen = next(choice for choice in comparison.choices if choice.method == POSTERIOR_CHOICE)
-        lines += [f"  {'+'.join(chosen.scope)}: {reason}" for reason in chosen.bounds[" + ".join(chosen.scope)].unmet]
+        lines += [f"  {'+'.join(chosen.scope)}: {reason}" for reason in chosen.bounds[chosen.name].unmet]
     lines += [scope_choice_line(choice, costs) for choice in comparison.choices]
     for reason in dict.fromkeys(item.reason for item in comparison.missing):
         methods = "; ".join(item.method for item in comparison.missing if item.reason == reason)
@@ -202,11 +203,12 @@ def scope_rows(comparison: Comparison) -> list[list[str]]:
         return []
     chosen, sharp, costs = choices[POSTERIOR_CHOICE], choices.get(SHARP), comparison.goal == "minimise"
     rows = []
-    for scope, bound in chosen.bounds.items():
+    for scope in (sharp or chosen).bounds:
+        bound = chosen.bounds.get(scope)
         own = None if sharp is None else sharp.bounds.get(scope)
         certified = NO_NUMBER if own is None or not own.certificate else format_at_least(own.value, upper=costs)
-        mark = " *" if scope == " + ".join(chosen.scope) else ""
-        figures = [f"{bound.provenance[name]:.4g}" for name in ("kl", "lam", "B")]
+        mark = " *" if scope == chosen.name else ""
+        figures = [NO_NUMBER if bound is None else f"{bound.provenance[name]:.4g}" for name in ("kl", "lam", "B")]
         rows.append([f"{scope}{mark}", _nominal(bound), *figures, certified])
     return rows
 
@@ -215,8 +217,9 @@ def scope_choice_line(choice: ScopeChoice, costs: bool) -> str:
     """Return which scope a method would choose, and whether that is a certificate."""
     from aegis.certificate import format_at_least
 
-    best = choice.bounds[" + ".join(choice.scope)]
-    lead = f"best of {len(choice.bounds)} scopes by {choice.method}: {' + '.join(choice.scope)}"
+    best = choice.bounds[choice.name]
+    count = len(choice.bounds)
+    lead = f"best of {count} scope{'s' if count > 1 else ''} by {choice.method}: {choice.name}"
     if choice.certificate:
         return f"{lead}, {'cost ≤' if costs else 'value ≥'} {format_at_least(best.value, upper=costs)} (certificate)"
     return f"{lead}, nominal ({best.value:.4g}), not a certificate"

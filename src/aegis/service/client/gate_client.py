@@ -300,7 +300,8 @@ class Client:
         """Deliver what is left, for a while; the rest is delivered by the next client with the same spool.
 
         It takes at most `seconds` and three times the timeout. If another process locks the spool, the last writes go on in the
-        background.
+        background, and the process ends once they are written. All of them together wait for the lock 5 s at most after `close`;
+        what the lock keeps out of the spool until then is lost if the process ends.
         """
         if not self._usable:
             return
@@ -309,6 +310,7 @@ class Client:
         self._delivering.stop(max(self.timeout, end - time.monotonic()))
         self._asking.shutdown(wait=False, cancel_futures=True)
         self._line.hang_up()
+        self.spool.end_waits()  # or the process would end after as many waits for a lock as there are writes
         self._spooled(self._end(), None, self.spool.close)
         self._going = False
         self._spooling.shutdown(wait=False)  # what waits for a lock is still written

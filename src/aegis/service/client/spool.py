@@ -12,6 +12,7 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ SPOOL_TABLES = (
     "CREATE TABLE IF NOT EXISTS incomplete (episode TEXT PRIMARY KEY)",
 )
 
-LOCK_SECONDS = 5.0  # that a write waits for another process; a decision does not wait for the write
+LOCK_SECONDS = 5.0  # that a write waits for another process, and all writes after `end_waits`; a decision does not wait for it
 MARK = "UPDATE choices SET reported = 1 WHERE episode = ? AND id = ?"
 MARK_ALL = "UPDATE choices SET reported = 1 WHERE episode = ?"
 PUT = "INSERT INTO parcels (path, key, body, episode) VALUES (?, ?, ?, ?)"
@@ -100,6 +101,7 @@ class Spool:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._lock, self._unsaved, self._open = threading.RLock(), list[tuple[str, str, str, str]](), True
+        self._waits_end: float | None = None
         # What a damaged file cannot say: how often open episodes were opened, and the closes that have not arrived yet.
         self._opened, self._closes = dict[str, int](), dict[str, tuple[str, str, str, str]]()
         self._incomplete, self._taken_over, self._unsure, self._started = set[str](), list[str](), False, False
@@ -203,11 +205,23 @@ class Spool:
         """Let one thread use the file; a damaged one is replaced, and the error raised."""
         with self._lock:
             try:
+                self._limit_wait()
                 yield
             except sqlite3.Error as error:
                 if _is_damage(error):
                     self._set_aside(error)
                 raise
+
+    def end_waits(self) -> None:
+        """Let all writes from now on wait for another process no longer than one does, together. It returns at once."""
+        self._waits_end = time.monotonic() + LOCK_SECONDS
+
+    def _limit_wait(self) -> None:
+        """Give the next write what is left of the time of all."""
+        if self._waits_end is not None:
+            left = max(0.0, self._waits_end - time.monotonic())
+            for connection in (self._safe, self._quick):
+                connection.execute(f"PRAGMA busy_timeout = {int(1000 * left)}")
 
     # ---- parcels -----------------------------------------------------------------------------------------------------------
 
@@ -376,6 +390,7 @@ class Spool:
         """Close the file."""
         with self._lock:
             if self._open:
+                self._limit_wait()
                 self._save()
                 self._open = False
                 self._safe.close()
