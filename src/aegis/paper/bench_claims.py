@@ -28,13 +28,15 @@ Answer = tuple[bool, str]  # whether it holds, and the numbers
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim with its verdict and the numbers behind it."""
+    """A claim with its verdict and the numbers behind it, and the statement of the paper that it judges."""
 
     says: str
     verdict: str
     why: str
     paper: str
     of: str = "ours"
+    statement: str = ""
+    reading: str = ""
 
 
 def judge_claim(claim: BenchClaim, results: BenchResults) -> JudgedClaim:
@@ -45,7 +47,8 @@ def judge_claim(claim: BenchClaim, results: BenchResults) -> JudgedClaim:
         verdict = HOLDS if holds else FAILS
     except MissingResult as missing:
         verdict, why = UNTESTED, str(missing)
-    return JudgedClaim(says=claim.says, verdict=verdict, why=why, paper=claim.paper, of=claim.whose)
+    judged = {"statement": claim.statement or claim.says, "reading": claim.reading}
+    return JudgedClaim(says=claim.says, verdict=verdict, why=why, paper=claim.paper, of=claim.whose, **judged)
 
 
 def welch(
