@@ -66,11 +66,11 @@ def test_an_archive_gives_the_same_rows(kept: bench_page.Archive) -> None:
 
 def test_the_page_says_everything(kept: bench_page.Archive) -> None:
     text = bench_page.markdown_page(kept, "figures")
-    for results, judged in kept.judged():
-        assert f"## {results.bench.name}: {results.bench.title}" in text
+    for shown_results, judged in kept.judged():
+        assert f"## {shown_results.bench.name}: {shown_results.bench.title}" in text
         for item in judged:
             assert f"| {item.says} | {item.of} | **{item.verdict}** |" in text
-        for row in results.rows():
+        for row in shown_results.rows():
             assert bench_page.format_mean(row["mean"], row["sd"]) in text
             if row["paper"] is not None:
                 assert bench_page.format_mean(row["paper"]["mean"], row["paper"]["sd"]) in text
