@@ -177,13 +177,24 @@ def test_two_metrics_that_rank_values_alike() -> None:
     opposite = two_metrics([1, 2, 3], [3, 2, 1])
     assert judged("ranks", opposite, arm="a", metric="reward", than="bound", high=-1.0).verdict == HOLDS
     assert judged("ranks", opposite, arm="a", metric="reward", than="bound", values=[1, 2]).verdict == UNTESTED
+    assert judged("ranks", opposite, arm="a", metric="reward", than="bound", to_peak=True).verdict == UNTESTED
+    assert "over 1, 2, 3" in judged("ranks", opposite, arm="a", metric="bound", than="reward", to_peak=True).why
 
 
 def test_concave_is_above_every_chord() -> None:
     assert judged("concave", two_metrics([1, 5, 2], [0, 0, 0]), arm="a", metric="reward").verdict == HOLDS
     bent = judged("concave", two_metrics([1, 1.5, 4], [0, 0, 0]), arm="a", metric="reward")
-    assert bent.verdict == FAILS and "-1 at 2" in bent.why
+    assert bent.verdict == FAILS and "at 2: by -1" in bent.why
     assert judged("concave", two_metrics([1, 1.5, 4], [0, 0, 0]), arm="a", metric="reward", values=[1, 3]).verdict == UNTESTED
+
+
+@pytest.mark.parametrize(("offset", "verdict"), [(-0.1, HOLDS), (-2.0, FAILS), (1.0, HOLDS)])
+def test_a_shape_that_chance_explains_is_concave(offset: float, verdict: str) -> None:
+    noise = np.array([0.5, -0.4, 0.3, -0.2])
+    found = results({("a", 1): list(0 * noise), ("a", 2): list(5 + offset + noise), ("a", 3): [10.0] * 4}, swept=True)
+    p = stats.ttest_1samp(-(offset + noise), 0.0, alternative="greater").pvalue
+    answer = judged("concave", found, arm="a", metric="reward")
+    assert answer.verdict == verdict == (FAILS if p < 0.05 else HOLDS) and f"p = {p:.2g} for lying below" in answer.why
 
 
 def test_what_cannot_be_tested_says_why() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import pytest
-from bench_cases import bench, made_up
+from bench_cases import bench, made_up, results
 
 from aegis.errors import InputError
 from aegis.paper import (
@@ -65,11 +66,11 @@ def test_an_archive_gives_the_same_rows(kept: bench_page.Archive) -> None:
 
 def test_the_page_says_everything(kept: bench_page.Archive) -> None:
     text = bench_page.markdown_page(kept, "figures")
-    for results, judged in kept.judged():
-        assert f"## {results.bench.name}: {results.bench.title}" in text
+    for shown_results, judged in kept.judged():
+        assert f"## {shown_results.bench.name}: {shown_results.bench.title}" in text
         for item in judged:
             assert f"| {item.says} | {item.of} | **{item.verdict}** |" in text
-        for row in results.rows():
+        for row in shown_results.rows():
             assert bench_page.format_mean(row["mean"], row["sd"]) in text
             if row["paper"] is not None:
                 assert bench_page.format_mean(row["paper"]["mean"], row["paper"]["sd"]) in text
@@ -142,11 +143,28 @@ def test_every_table_is_said_only_of_a_page_with_every_bench(tmp_path: Path, mon
 
 
 def test_no_reason_is_known_only_of_claims_that_do_not_hold() -> None:
-    apart = ["+3.0 sd", FAILS, UNTESTED, FAILS]
-    assert bench_page._reasons(bench(), apart) == ["", "no reason is known", "", "no reason is known"]
+    apart, unknown = ["+3.0 sd", FAILS, UNTESTED, FAILS], [""] * 4
+    assert bench_page._reasons(bench(), apart, unknown) == ["", "no reason is known", "", "no reason is known"]
     explained = bench().model_copy(update={"differs": "other noise"})
-    assert bench_page._reasons(explained, apart) == ["other noise", "the same", "", "the same"]
-    assert bench_page._reasons(explained, apart[2:]) == ["", "other noise"]
+    assert bench_page._reasons(explained, apart, unknown) == ["other noise", "the same", "", "the same"]
+    assert bench_page._reasons(explained, apart[2:], unknown[2:]) == ["", "other noise"]
+    assert bench_page._reasons(explained, apart, ["", "few runs", "", ""]) == ["other noise", "few runs", "", "the same"]
+
+
+def test_a_statement_that_holds_under_another_reading_is_not_called_false(tmp_path: Path) -> None:
+    numbers = results({("low", None): [1.0, 2.0, 3.0], ("high", None): [11.0, 12.0, 13.5]})
+    pair = {"test": "welch", "paper": "so", "statement": "one arm gains"}
+    right = {**pair, "says": "high gains", "reading": "first", "with": {"above": "high", "below": "low"}}
+    wrong = {**pair, "says": "low gains", "reading": "second", "with": {"above": "low", "below": "high"}}
+    own = Bench.model_validate({**numbers.bench.model_dump(by_alias=True), "claims": [right, wrong]})
+    bench_page.save_archive(tmp_path / "paper.json", [replace(numbers, bench=own)], {})
+    archive = bench_page.load_archive(tmp_path / "paper.json")
+    (row,) = [row for row in bench_page.differing_results(archive) if row["what"] == "claim: low gains"]
+    assert row["apart"] == f"{FAILS}; holds under: first"
+    assert bench_page.readings_rows(archive) == [("one arm gains", "first", HOLDS), ("", "second", FAILS)]
+    assert "Of 1 statements of the paper 0 hold under every reading that was tested, 1 under some" in bench_page.claims_summary(
+        archive
+    )
 
 
 def test_never_is_said_of_flips_alone() -> None:

@@ -28,13 +28,15 @@ Answer = tuple[bool, str]  # whether it holds, and the numbers
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim with its verdict and the numbers behind it."""
+    """A claim with its verdict and the numbers behind it, and the statement of the paper that it judges."""
 
     says: str
     verdict: str
     why: str
     paper: str
     of: str = "ours"
+    statement: str = ""
+    reading: str = ""
 
 
 def judge_claim(claim: BenchClaim, results: BenchResults) -> JudgedClaim:
@@ -45,7 +47,8 @@ def judge_claim(claim: BenchClaim, results: BenchResults) -> JudgedClaim:
         verdict = HOLDS if holds else FAILS
     except MissingResult as missing:
         verdict, why = UNTESTED, str(missing)
-    return JudgedClaim(says=claim.says, verdict=verdict, why=why, paper=claim.paper, of=claim.whose)
+    judged = {"statement": claim.statement or claim.says, "reading": claim.reading}
+    return JudgedClaim(says=claim.says, verdict=verdict, why=why, paper=claim.paper, of=claim.whose, **judged)
 
 
 def welch(
@@ -262,10 +265,23 @@ def _tie_at(results: BenchResults, arm: str, metric: str, *keys: str) -> None:
 
 
 def ranks(
-    results: BenchResults, arm: str, metric: str, than: str, low: float = -1.0, high: float = 1.0, values: list[Any] | None = None
+    results: BenchResults,
+    arm: str,
+    metric: str,
+    than: str,
+    low: float = -1.0,
+    high: float = 1.0,
+    values: list[Any] | None = None,
+    to_peak: bool = False,
 ) -> Answer:
-    """Say how alike two metrics rank values of what is swept: Spearman's rank correlation of their means, between limits."""
+    """Say how alike two metrics rank values of what is swept: Spearman's rank correlation of their means, between limits.
+
+    to_peak: only values up to the one at which the mean of `than` is largest.
+    """
     left, right = (_means(results, arm, name, values) for name in (metric, than))
+    if to_peak:
+        known = list(right)[: list(right).index(max(right, key=lambda key: right[key])) + 1]
+        left, right = ({key: means[key] for key in known} for means in (left, right))
     if len(left) < 3 or len(set(left.values())) < 2 or len(set(right.values())) < 2:
         raise MissingResult("a rank correlation needs three values of the sweep or more, at which means differ")
     rho = float(stats.spearmanr(list(left.values()), list(right.values())).statistic)
@@ -273,16 +289,28 @@ def ranks(
     return low - ROUND_OFF <= rho <= high + ROUND_OFF, f"{words}; asked {low:g} to {high:g}"
 
 
-def concave(results: BenchResults, arm: str, metric: str, values: list[Any] | None = None) -> Answer:
-    """Say whether no mean of a metric lies below the line between those of the values beside it, of what is swept."""
+def concave(results: BenchResults, arm: str, metric: str, values: list[Any] | None = None, level: float = 0.05) -> Answer:
+    """Say whether no mean of a metric lies below the line between those of the values beside it, of what is swept.
+
+    Below means significantly so: t-tests over seeds that share the level.
+    """
     means = _means(results, arm, metric, values)
     if len(means) < 3:
         raise MissingResult("a shape needs three values of the sweep or more")
-    places, heights = np.array([float(key) for key in means]), np.array(list(means.values()))
+    by_key = {key_of(value): value for value in results.values()}
+    places = np.array([float(key) for key in means])
     share = np.diff(places)[:-1] / (places[2:] - places[:-2])
-    above = heights[1:-1] - ((1 - share) * heights[:-2] + share * heights[2:])
-    least = int(np.argmin(above))
-    return bool(above.min() >= 0), f"least above the line between its neighbours: {above[least]:.3g} at {list(means)[least + 1]}"
+    keys, tested = list(means), []
+    for place, own in enumerate(share, start=1):
+        before, here, after = (_at(results, arm, metric, by_key[keys[near]]) for near in (place - 1, place, place + 1))
+        if not before.size == here.size == after.size:
+            raise MissingResult("runs of the same seeds are needed at every value")
+        above = here - ((1 - own) * before + own * after)
+        below = _above_zero(-above).pvalue if above.size > 1 and np.ptp(above) else float(above.mean() >= 0)
+        tested.append((float(below), float(above.mean()), keys[place]))
+    p, above, key = min(tested)
+    words = f"least surely above the line between its neighbours at {key}: by {above:.3g}, p = {p:.2g} for lying below"
+    return p >= level / len(tested), words
 
 
 def _means(results: BenchResults, arm: str, metric: str, values: list[Any] | None = None) -> dict[str, float]:

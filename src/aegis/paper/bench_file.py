@@ -76,13 +76,18 @@ class BenchClaim(_Section):
     """Something that is claimed. says: in words. test: a name of `aegis.paper.bench_claims.TESTS`; with: what it needs.
 
     paper: what the paper says about it. of: whose claim it is; the paper's if it says something about it. horizon: the number
-    of episodes that it speaks of; with fewer it cannot be tested.
+    of episodes that it speaks of; with fewer it cannot be tested. statement: what the paper states, in the same words for all
+    claims that judge it, in any bench; `says` by default. reading: how this claim reads what the paper leaves open. why: why it
+    does not come out, if the reason is not that of the bench.
     """
 
     says: str
     test: str
     paper: str = ""
     of: Literal["paper", "ours"] | None = None
+    statement: str = ""
+    reading: str = ""
+    why: str = ""
     horizon: int | None = Field(default=None, ge=1)
     entries: dict[str, Any] = Field(default_factory=dict, alias="with")
 

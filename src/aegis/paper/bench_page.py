@@ -17,6 +17,7 @@ from aegis.paper.bench_file import Bench, list_benches, load_bench
 from aegis.paper.bench_results import FLIP, BenchResults, change_words
 from aegis.paper.bench_units import key_of
 from aegis.paper.code_digest import code_version
+from aegis.paper.paper_statements import PARTLY, Statement, judge_statements
 from aegis.version import __version__
 
 LONGEST = 8  # lists with more numbers are for pictures
@@ -38,6 +39,10 @@ class Archive:
     def judged(self) -> list[tuple[BenchResults, list[JudgedClaim]]]:
         """Return all results with the verdicts of their claims."""
         return [(results, [judge_claim(claim, results) for claim in results.bench.claims]) for results in self.results]
+
+    def statements(self) -> dict[str, Statement]:
+        """Return the statements of the paper by their words, judged over all benches."""
+        return judge_statements(claim for _, claims in self.judged() for claim in claims)
 
 
 def save_archive(
@@ -105,8 +110,8 @@ PAGE_HEAD = """# The paper, experiment by experiment
 
 {extent} of the paper's evaluation, run by this package: `aegis bench run {names} --preset {preset}`, then
 `aegis bench report --preset {preset}`. Rewards are sums over an episode, means ± standard deviations over seeds. *Oracle* is the
-best reward that a controller of the same levels can reach. A claim holds, does not hold, or cannot be tested; the numbers
-behind it stand beside it, and whose claim it is. What the paper says is in its own column.
+best reward that a controller of the same levels can reach. A claim holds, does not hold, or cannot be tested; beside it you
+see the numbers behind the verdict and whose claim it is. What the paper says is in its own column.
 
 {judged} [Every item of the paper]({items}) has its code and its test in a table; the paper's
 [open problems]({problems}) have a page of their own.
@@ -122,24 +127,34 @@ ITEMS_PAGE, PROBLEMS_PAGE = "paper-items.md", "open-problems.md"  # beside the p
 
 
 def claims_summary(archive: Archive) -> str:
-    """Return how many claims hold, the paper's and ours apart, and which code says so."""
-    judged = [item for _, claims in archive.judged() for item in claims]
-    counts = []
-    for whose, words in (("paper", "the paper's"), ("ours", "our own")):
-        own = [item.verdict for item in judged if item.of == whose]
-        rest = "".join(f", {own.count(verdict)} {word}" for verdict, word in _FURTHER if own.count(verdict))
-        counts.append(f"of {words} {len(own)} claims {own.count(HOLDS)} hold{rest}")
-    sentence = "; ".join(counts)
+    """Return how many statements of the paper and claims of our own hold, and which code says so."""
+    statements = [statement.verdict for statement in archive.statements().values()]
+    own = [item.verdict for _, claims in archive.judged() for item in claims if item.of == "ours"]
+    parts = [
+        f"Of {len(statements)} statements of the paper {_counted(statements, _VERDICTS)}",
+        f"of our own {len(own)} claims {_counted(own, _OUR_VERDICTS)}",
+    ]
     left_out = f" Not complete, and left out: {', '.join(archive.left_out)}." if archive.left_out else ""
-    return f"{sentence[0].upper()}{sentence[1:]}. Numbers of aegis {archive.version}, code {archive.code}.{left_out}"
+    return f"{'; '.join(parts)}. Numbers of aegis {archive.version}, code {archive.code}.{left_out}"
 
 
-_FURTHER = ((FAILS, "do not"), (UNTESTED, "cannot be tested"))
+_VERDICTS = {
+    HOLDS: "hold under every reading that was tested",
+    PARTLY: "under some readings",
+    FAILS: "under none",
+    UNTESTED: "cannot be tested",
+}
+_OUR_VERDICTS = {HOLDS: "hold", FAILS: "do not", UNTESTED: "cannot be tested"}
+
+
+def _counted(verdicts: Sequence[str], words: Mapping[str, str]) -> str:
+    shown = [f"{verdicts.count(verdict)} {said}" for verdict, said in words.items() if verdict == HOLDS or verdict in verdicts]
+    return ", ".join(shown)
 
 
 def markdown_page(archive: Archive, folder: str) -> str:
     """Return the page. folder: of the pictures, relative to the page."""
-    parts = [_page_head(archive), "\n".join(_differing_section(archive))]
+    parts = [_page_head(archive), "\n".join(_differing_section(archive)), "\n".join(_readings_section(archive))]
     for results, judged in archive.judged():
         figures = [f"{folder}/{name}.svg" for name in archive.figures.get(results.bench.name, [])]
         parts.append("\n".join(_section(results, judged, figures)))
@@ -160,7 +175,7 @@ def differing_results(archive: Archive) -> list[dict[str, str]]:
 
     Runs of changed settings have no number to compare.
     """
-    differing = []
+    differing, statements = [], archive.statements()
     for results, judged in archive.judged():
         rows = [
             {
@@ -172,22 +187,38 @@ def differing_results(archive: Archive) -> list[dict[str, str]]:
             for row in ([] if results.changed else results.rows())
             if (gap := distance_words(row)) is not None
         ]
-        rows += [
-            {"what": f"claim: {item.says}", "ours": item.why, "paper": item.paper, "apart": item.verdict}
-            for item in judged
-            if item.of == "paper" and item.verdict != HOLDS
-        ]
-        reasons = _reasons(results.bench, [row["apart"] for row in rows])
+        known = [""] * len(rows)
+        for item, claim in zip(judged, results.bench.claims, strict=True):
+            if item.of == "paper" and item.verdict != HOLDS:
+                words = _verdict_words(item.verdict, statements[item.statement])
+                rows.append({"what": f"claim: {item.says}", "ours": item.why, "paper": item.paper, "apart": words})
+                known.append(claim.why)
+        reasons = _reasons(results.bench, [row["apart"] for row in rows], known)
         differing += [{"bench": results.bench.name, **row, "why": why} for row, why in zip(rows, reasons, strict=True)]
     return differing
 
 
-def _reasons(bench: Bench, apart: Sequence[str]) -> list[str]:
-    """Return why each row differs: the bench's text once, or that no reason is known of a claim that does not hold."""
-    if not bench.differs:
-        return ["no reason is known" if words == FAILS else "" for words in apart]
-    first = next((place for place, words in enumerate(apart) if words != UNTESTED), None)
-    return ["" if words == UNTESTED else bench.differs if place == first else "the same" for place, words in enumerate(apart)]
+def _verdict_words(verdict: str, statement: Statement) -> str:
+    """Return a verdict, and under which other readings the statement holds."""
+    elsewhere = statement.holds_under()
+    return f"{verdict}; holds under: {', '.join(elsewhere)}" if elsewhere else verdict
+
+
+def _reasons(bench: Bench, apart: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return why each row differs: its own reason, the bench's text once, or that no reason is known of what does not hold.
+
+    known: by row the reason of its claim, if it has one.
+    """
+    reasons, shown = [], False
+    for words, own in zip(apart, known, strict=True):
+        if own or words.startswith(UNTESTED):
+            reasons.append(own)
+        elif bench.differs:
+            reasons.append("the same" if shown else bench.differs)
+            shown = True
+        else:
+            reasons.append("no reason is known" if words.startswith(FAILS) else "")
+    return reasons
 
 
 DIFFERING_TEXT = (
@@ -201,6 +232,35 @@ def _differing_section(archive: Archive) -> list[str]:
     head = ("bench", "what", "ours", "paper", "apart", "why")
     rows = [[row[name] for name in head] for row in differing_results(archive)]
     return ["## What did not come out as in the paper", "", DIFFERING_TEXT, "", *_table(head, rows), ""]
+
+
+READINGS_TEXT = (
+    "What the paper leaves open, such as the units of inputs, is read in more than one way; a statement of the paper is "
+    "judged under each reading, and one of which a reading holds is not called false."
+)
+
+
+def readings_rows(archive: Archive) -> list[tuple[str, str, str]]:
+    """Return statement, reading and verdict of every statement of the paper that has several readings."""
+    several = [statement for statement in archive.statements().values() if len(statement.readings) > 1]
+    return [
+        (statement.words if place == 0 else "", name, verdict)
+        for statement in several
+        for place, (name, verdict) in enumerate(statement.readings.items())
+    ]
+
+
+def _readings_section(archive: Archive) -> list[str]:
+    if not (rows := readings_rows(archive)):
+        return []
+    return [
+        "## Statements of the paper under each reading",
+        "",
+        READINGS_TEXT,
+        "",
+        *_table(("statement", "reading", "verdict"), rows),
+        "",
+    ]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -305,6 +365,8 @@ def html_page(archive: Archive, pictures: dict[str, str]) -> str:
     shown = {
         "differing": differing_results(archive),
         "about": DIFFERING_TEXT,
+        "readings": readings_rows(archive),
+        "about_readings": READINGS_TEXT,
         "summary": claims_summary(archive),
         "judged": JUDGED_BY,
         "items": ITEMS_PAGE,
