@@ -84,7 +84,7 @@ def test_a_text_that_may_decide_numbers_changes_the_digest(code: str, old: str, 
         "found.append(make_finding('no-column', f'there is no such {column}'))",
     ],
 )
-def test_what_is_said_to_people_leaves_the_digest_as_it_is(code: str) -> None:
+def test_a_message_leaves_the_digest_as_it_is(code: str) -> None:
     other = code.replace("there is no such", "the log does not hold that")
     assert other != code and source_digest(code.encode()) == source_digest(other.encode())
 

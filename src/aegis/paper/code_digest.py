@@ -42,9 +42,9 @@ def source_digest(source: bytes) -> bytes:
 def _outline(node: object, message: bool = False) -> str:
     """Return a syntax tree as text, with messages left out and fields that are empty in some versions of Python only.
 
-    message: whether it is part of what is said to people.
+    message: whether it is part of a message to people.
     """
-    message = message or _is_said(node)
+    message = message or _holds_messages(node)
     if isinstance(node, ast.Constant):
         return "text" if message and _is_sentence(node.value) else repr(node.value)
     if isinstance(node, ast.JoinedStr):
@@ -61,8 +61,8 @@ def _outline(node: object, message: bool = False) -> str:
     return repr(node)
 
 
-def _is_said(node: object) -> bool:
-    """Say whether what a node contains is said to people: a raised error, a call of one, or of what describes a finding."""
+def _holds_messages(node: object) -> bool:
+    """Say whether a node contains messages to people: a raised error, a call of one, or of what describes a finding."""
     if not isinstance(node, ast.Call):
         return isinstance(node, ast.Raise)
     name = getattr(node.func, "id", getattr(node.func, "attr", ""))
