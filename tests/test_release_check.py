@@ -53,14 +53,19 @@ def test_a_wheel_that_lacks_something_fails_before_anything_is_installed(
     assert "empty.whl lacks aegis/__main__.py" in capsys.readouterr().err
 
 
-def test_a_page_of_other_code_is_refused(check: ModuleType, tmp_path: Path) -> None:
+def test_a_page_of_other_code_or_other_benches_is_refused(
+    check: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aegis.paper import bench_page
     from aegis.paper.code_digest import code_version
 
     archive = tmp_path / "paper.json"
-    archive.write_text(json.dumps({"code": code_version()}), encoding="utf-8")
-    assert check.page_of_other_code(archive) == ""
-    archive.write_text(json.dumps({"code": "0123456789abcdef"}), encoding="utf-8")
-    assert "aegis bench run all --preset full" in check.page_of_other_code(archive)
+    archive.write_text(json.dumps({"code": code_version(), "preset": "full", "benches": {}}), encoding="utf-8")
+    assert "bench 1a: the archive lacks it" in check.outdated_page(archive)
+    monkeypatch.setattr(bench_page, "list_benches", list)
+    assert check.outdated_page(archive) == ""
+    archive.write_text(json.dumps({"code": "0123456789abcdef", "preset": "full", "benches": {}}), encoding="utf-8")
+    assert "aegis bench run all --preset full" in check.outdated_page(archive)
 
 
 def test_the_newest_wheel_is_taken_and_none_is_an_error(check: ModuleType, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Is a built wheel whole? Installs it into an empty environment of every Python found and runs it there, far from the sources.
 
-It also checks that the page about the paper shows numbers of this very code.
+It also checks that the page about the paper shows numbers of this very code, and of the benches as they are.
 
     python tools/release_check.py                      # the newest wheel in dist/, every Python 3.11, 3.12 and 3.13 that is found
     python tools/release_check.py --python /usr/bin/python3.12 --wheel dist/aegis_handover-0.1.0-py3-none-any.whl
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         missing = left_out(wheel, SOURCES)
         if missing:
             raise CheckError(f"{wheel.name} lacks {', '.join(missing)}: see [tool.hatch.build.targets.wheel] in pyproject.toml")
-        outdated = page_of_other_code(ROOT / "docs" / "paper.json")
+        outdated = outdated_page(ROOT / "docs" / "paper.json")
         if outdated:
             raise CheckError(outdated)
         found = given.python or interpreters(PYTHONS)
@@ -74,15 +74,18 @@ def left_out(wheel: Path, sources: Path) -> list[str]:
     return [name for name in (path.relative_to(sources).as_posix() for path in files) if name not in held]
 
 
-def page_of_other_code(archive: Path) -> str:
-    """Return what is wrong with the archive of the paper's page; nothing if the code of this release gave its numbers."""
+def outdated_page(archive: Path) -> str:
+    """Return what is wrong with the archive of the paper's page; nothing if this release's code and benches gave its numbers."""
+    from aegis.paper.bench_page import outdated_benches
     from aegis.paper.code_digest import code_version
 
     page, release = json.loads(archive.read_text(encoding="utf-8"))["code"], code_version()
-    if page == release:
+    other = [f"numbers of code {page}, the release is code {release}"] if page != release else []
+    other += outdated_benches(archive)
+    if not other:
         return ""
     return (
-        f"docs/{archive.name} and docs/paper.md hold numbers of code {page}, the release is code {release}: run "
+        f"docs/{archive.name} and docs/paper.md are out of date ({'; '.join(other)}): run "
         "`aegis bench run all --preset full` and `aegis bench report --preset full`, and copy both pages and the figures to docs/"
     )
 

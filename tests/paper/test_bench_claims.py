@@ -146,7 +146,10 @@ def test_two_metrics_that_peak_at_the_same_place() -> None:
     assert judged("same peak", two_metrics([1, 5, 2], [-9, -3, -4]), arm="a", metric="reward", than="bound").verdict == HOLDS
     apart = {runs: two_metrics([1, 5, 2], [-9, -3, -2], runs) for runs in (TIE_RUNS, TIE_RUNS - 1)}
     assert judged("same peak", apart[TIE_RUNS], arm="a", metric="reward", than="bound").verdict == FAILS
-    assert judged("same peak", apart[TIE_RUNS - 1], arm="a", metric="reward", than="bound").verdict == UNTESTED
+    assert judged("same peak", apart[TIE_RUNS - 1], arm="a", metric="reward", than="bound").verdict == FAILS  # a clear difference
+    assert (
+        judged("same peak", two_metrics([1, 5, 2], [-9, -3, -2], 1), arm="a", metric="reward", than="bound").verdict == UNTESTED
+    )
     assert judged("same peak", two_metrics([1, 1, 1], [-9, -3, -2]), arm="a", metric="reward", than="bound").verdict == UNTESTED
 
 
@@ -233,13 +236,32 @@ def test_in_a_trend_what_never_came_is_last() -> None:
 def test_a_tie_is_not_what_few_runs_cannot_see() -> None:
     few, enough = (results({("a", None): [1.0, 2.0] * half, ("b", None): [1.1, 2.1] * half}) for half in (3, 4))
     answer = judged("tied", few, left="a", right="b")
-    assert answer.verdict == UNTESTED and answer.why == "a tie is tested with 8 runs of each arm or more, there are 6"
+    assert answer.verdict == UNTESTED and answer.why.startswith(
+        "a tie needs 8 runs of each arm or more, there are 6; difference -0.1,"
+    )
     assert judged("tied", enough, left="a", right="b").verdict == HOLDS
     swept = {runs: results({("a", 1): [0.0, 1.0] * runs, ("a", 2): [1.0, 0.1] * runs}, swept=True) for runs in (3, 4)}
     assert judged("peak", swept[3], arm="a", values=[1], tie=0.05).verdict == UNTESTED
     assert judged("peak", swept[4], arm="a", values=[1], tie=0.05).verdict == HOLDS
     assert judged("peak", swept[3], arm="a", values=[2], tie=0.05).verdict == HOLDS  # strictly there
     assert judged("peak", swept[3], arm="a", values=[1]).verdict == FAILS  # no tie is claimed
+    assert "largest at 2: 1: 0.50, 2: 0.55" in judged("peak", swept[3], arm="a", values=[1], tie=0.05).why
+
+
+@pytest.mark.parametrize("runs", [2, TIE_RUNS])
+def test_few_runs_see_a_clear_difference(runs: int) -> None:
+    """A small sample is a reason to conclude no tie; what a test sees in it is a difference."""
+    noise = [0.01 * seed for seed in range(runs)]
+    apart = results({("a", None): noise, ("b", None): [9.0 + own for own in noise]})
+    assert judged("tied", apart, left="a", right="b").verdict == FAILS
+    swept = results({("a", value): [9.0 * value + own**value for own in noise] for value in (1, 2, 3)}, swept=True)
+    for own in (item for (_, value), runs_of in swept.runs.items() for item in runs_of.values() if value == 1):
+        own["bound"] = 1.0
+    for own in (item for (_, value), runs_of in swept.runs.items() for item in runs_of.values() if value > 1):
+        own["bound"] = 0.0
+    peak = judged("peak", swept, arm="a", values=[1, 2], tie=0.05)
+    assert peak.verdict == FAILS and "largest at 3" in peak.why
+    assert judged("same peak", swept, arm="a", metric="reward", than="bound").verdict == FAILS
 
 
 def flips(*episodes: float | None, arm: str = "a") -> BenchResults:

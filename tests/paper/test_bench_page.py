@@ -25,6 +25,7 @@ from aegis.paper import (
 )
 from aegis.paper.bench_claims import FAILS, HOLDS, TESTS, UNTESTED
 from aegis.paper.bench_figures import FIGURES
+from aegis.paper.bench_file import merge_settings
 from aegis.paper.bench_units import key_of
 from aegis.paper.measure_table import MEASURES
 
@@ -174,6 +175,47 @@ def test_never_is_said_of_flips_alone() -> None:
     some = {**row, "mean": 12.0, "never": 1}
     assert bench_page.our_number(some) == "12.0 (1 of 3 never)"
     assert bench_page.our_number({**some, "metric": "after_inner"}) == "12.0 (1 of 3 without)"
+
+
+CHANGED = {
+    "episodes": {"base": {"episodes": 7}},
+    "legacy": {"base": {"legacy": "natural"}},
+    "seeds": {"seeds": 99},
+    "sweep": {"sweep": {"values": [0.1, 0.25, 0.5, 0.75, 0.9, 1.0]}},
+}
+
+
+def changed_bench(name: str, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object]) -> None:
+    """Have one bench of the package read with changed settings."""
+    whole = load_bench(name)
+    changed = Bench.model_validate(merge_settings(whole.model_dump(by_alias=True), changes))
+    monkeypatch.setattr(bench_page, "load_bench", lambda asked: changed if asked == name else load_bench(asked))
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_an_archive_of_a_changed_bench_is_outdated(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, whole = tmp_path / "paper.json", made_up("2a")
+    seeds = load_bench("2a").seeds
+    runs = {unit: dict.fromkeys(range(seeds), own[0]) for unit, own in whole.runs.items()}
+    bench_page.save_archive(path, [replace(whole, seeds=seeds, runs=runs, changes={})], {})
+    monkeypatch.setattr(bench_page, "list_benches", lambda: ["2a"])
+    assert bench_page.outdated_benches(path) == []
+    changed_bench("2a", monkeypatch, CHANGED[what])
+    (line,) = bench_page.outdated_benches(path)
+    assert line.startswith("bench 2a: other ")
+
+
+def test_an_archive_without_an_arm_or_a_metric_of_its_bench_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "paper.json"
+    bench_page.save_archive(path, [made_up("2a")], {})
+    for changes in ({"arms": {"another": {"agent": "nested_cts"}}}, {"metrics": ["reward", "another"]}):
+        changed_bench("2a", monkeypatch, changes)
+        with pytest.raises(InputError, match="another"):
+            bench_page.load_archive(path)
+
+
+def test_the_archive_that_is_kept_is_of_the_benches_as_they_are() -> None:
+    assert bench_page.outdated_benches(DOCS / "paper.json") == []
 
 
 def test_a_damaged_archive(tmp_path: Path) -> None:

@@ -81,7 +81,6 @@ def test_the_largest_weight_follows_from_the_exploration_of_the_legacy() -> None
     actions = problem.level("inner").actions.count
     assert largest_weight(problem, world.legacy("uniform"), inner) == actions
     assert largest_weight(problem, world.legacy("constant:value=1,epsilon=0.25"), inner) == pytest.approx(actions / 0.25)
-    assert largest_weight(problem, world.legacy("constant:value=1,epsilon=0.25"), inner, cap=3.0) == 3.0
     both = largest_weight(problem, world.legacy("constant:value=1,epsilon=0.25"), problem.scope(None))
     assert both == pytest.approx(actions / 0.25 * problem.level("meta").actions.count)
     with pytest.raises(SettingError, match="does not explore"):

@@ -53,15 +53,8 @@ class Recorded:
         self.events = [gate_measures.Flipped(n, "x", "handover", None, "", e, e + 1, e, 0.0, 0.0) for n, e in self.flips.items()]
 
 
-@dataclass(frozen=True)
-class PricedLook(GateLook):
-    """A look with the price of the divergence subtracted in `bound`."""
-
-    bound: float | None = None
-
-
-def look(episode: int, level: str, gain: float | None, bound: float | None = None) -> PricedLook:
-    return PricedLook(episode, level, gain, 0.0, "", bound=bound)
+def look(episode: int, level: str, gain: float | None, bound: float | None = None) -> GateLook:
+    return GateLook(episode, level, gain, 0.0, "", bound=bound)
 
 
 def test_rewards_and_gains_are_those_before_and_after_the_flip_of_each_level(monkeypatch: pytest.MonkeyPatch) -> None:

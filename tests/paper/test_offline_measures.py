@@ -88,6 +88,8 @@ def test_a_misleading_prior_shows_as_a_large_divergence_and_tightens_no_bound_fa
 def test_settings_that_cannot_work_are_refused_before_a_run() -> None:
     with pytest.raises(SettingError, match="none to learn from"):
         measure_offline({**SETTINGS["offline"], "options": {"alpha": 0.01}}, [])
+    with pytest.raises(SettingError, match=r"'options\.scope'.*one level, found"):
+        measure_offline({**SETTINGS["offline"], "options": {"scope": ["inner", "meta"]}}, [])
     with pytest.raises(SettingError, match=r"'legacy'.*no overlap"):
         measure_offline({**SETTINGS["offline"], "options": {"constant": 1.0, "epsilon": 0.0}}, [])
 

@@ -75,6 +75,8 @@ def test_the_published_number_is_prism_on_the_episodes_that_p0_did_not_see(lam: 
         expected = published_bound(values, 0.05, 0.5 if lam == "temper" else "root", 1.0, kl)
         assert run["published"][place] == pytest.approx(measure.value(expected.value), rel=1e-6)
         assert run["kl"][place] == pytest.approx(kl)
+        assert run["estimate"][place] == pytest.approx(measure.value(values.mean()), rel=1e-6)
+        assert run["slack"][place] == pytest.approx(run["estimate"][place] - run["published"][place]) and run["slack"][place] > 0
         root = published_bound(values, 0.05, "root", 1.0, kl)
         assert run["root"][place] == pytest.approx(measure.value(root.value), rel=1e-6)
 

@@ -22,7 +22,7 @@ from aegis.problem import Array
 
 HOLDS, FAILS, UNTESTED = "holds", "does not hold", "cannot be tested"
 ROUND_OFF = 1e-9  # of a rank correlation
-TIE_RUNS = 8  # of each arm: with fewer, a test that sees no difference says little, and a tie cannot be tested
+TIE_RUNS = 8  # of each arm: with fewer, a test that sees no difference says little, and no tie is concluded
 Answer = tuple[bool, str]  # whether it holds, and the numbers
 
 
@@ -70,9 +70,10 @@ def welch(
 def tied(
     results: BenchResults, left: str, right: str, metric: str = "reward", at: int | None = None, level: float = 0.05
 ) -> Answer:
-    """Say whether Welch's test cannot distinguish two arms, of `TIE_RUNS` runs each or more."""
-    _enough_for_a_tie(*(_of(results, arm, metric, at) for arm in (left, right)))
+    """Say whether Welch's test cannot distinguish two arms; a tie needs `TIE_RUNS` runs of each or more."""
     differ, why = welch(results, left, right, metric, at, level, "two-sided")
+    if not differ:
+        _enough_for_a_tie(why, *(_of(results, arm, metric, at) for arm in (left, right)))
     return not differ, why
 
 
@@ -203,8 +204,8 @@ def trend(results: BenchResults, arm: str, sign: int, metric: str = "reward", le
 def peak(results: BenchResults, arm: str, values: list[Any], metric: str = "reward", tie: float = 1.0) -> Answer:
     """Say whether the largest mean is found at one of some values of what is swept.
 
-    tie: it also holds if a paired test between the largest mean and the best of these values has a p-value above that, with
-    `TIE_RUNS` runs of each or more; with fewer, a mean that is not the largest cannot be tested.
+    tie: it also holds if a paired test between the largest mean and the best of these values has a p-value above that. Such a
+    tie needs `TIE_RUNS` runs of each or more; a difference that the test sees does not.
     """
     means = _means(results, arm, metric)
     best = max(means, key=lambda key: means[key])
@@ -215,10 +216,13 @@ def peak(results: BenchResults, arm: str, values: list[Any], metric: str = "rewa
     if best in inside:
         return True, words
     nearest = max(inside, key=lambda key: means[key])
-    if tie < 1.0:
-        _tie_at(results, arm, metric, best, nearest)
+    if tie >= 1.0:  # no tie is claimed
+        return False, words
     p = _above_by_chance(results, arm, metric, best, nearest)
-    return p > tie, words + (f"; above {nearest}: paired p = {p:.2g}" if tie < 1.0 else "")
+    words += f"; above {nearest}: paired p = {p:.2g}"
+    if p > tie:
+        _tie_at(words, results, arm, metric, best, nearest)
+    return p > tie, words
 
 
 def _beside(results: BenchResults, arm: str, metric: str, means: Mapping[str, float]) -> str:
@@ -235,7 +239,7 @@ def _beside(results: BenchResults, arm: str, metric: str, means: Mapping[str, fl
 
 def same_peak(results: BenchResults, arm: str, metric: str, than: str, level: float = 0.05) -> Answer:
     """Say whether two metrics are largest at the same value of what is swept: `metric` is nowhere significantly larger than where
-    `than` peaks (paired test, seed by seed, with `TIE_RUNS` runs of each or more).
+    `than` peaks (paired test, seed by seed). A tie of two places needs `TIE_RUNS` runs of each or more.
     """
     each = {name: _means(results, arm, name) for name in (metric, than)}
     for name, means in each.items():
@@ -243,25 +247,31 @@ def same_peak(results: BenchResults, arm: str, metric: str, than: str, level: fl
             raise MissingResult(f"{arm}: the mean of '{name}' is the same at every value, so that it has no peak")
     first, second = (max(means, key=lambda key, means=means: means[key]) for means in each.values())  # type: ignore[misc]
     shown = "; ".join(_words(name, means) for name, means in each.items())
-    if first != second:
-        _tie_at(results, arm, metric, first, second)
+    if first == second:
+        return True, f"largest at {first} and at {second}; {shown}"
     p = _above_by_chance(results, arm, metric, first, second)
-    tie = "" if first == second else f"; {metric} at {first} above that at {second}: paired p = {p:.2g}"
-    return first == second or p >= level, f"largest at {first} and at {second}{tie}; {shown}"
+    words = f"largest at {first} and at {second}; {metric} at {first} above that at {second}: paired p = {p:.2g}; {shown}"
+    if p >= level:
+        _tie_at(words, results, arm, metric, first, second)
+    return p >= level, words
 
 
 def _above_by_chance(results: BenchResults, arm: str, metric: str, first: str, second: str) -> float:
-    """Return the p-value with which a metric is above at one value of what is swept, seed by seed; 0 if it cannot be tested."""
+    """Return the p-value with which a metric is above at one value of what is swept, seed by seed: 1 for a single run, and 0 or
+    1 where every seed has the same difference.
+    """
     by_key = {key_of(value): value for value in results.values()}
     left, right = results.pairs((arm, by_key[first]), (arm, by_key[second]), metric)
-    if left.size < 2 or np.ptp(left - right) == 0:
-        return 0.0
+    if left.size < 2:
+        return 1.0
+    if np.ptp(left - right) == 0:
+        return float(left[0] <= right[0])
     return float(_above_zero(left - right).pvalue)
 
 
-def _tie_at(results: BenchResults, arm: str, metric: str, *keys: str) -> None:
+def _tie_at(words: str, results: BenchResults, arm: str, metric: str, *keys: str) -> None:
     """Raise MissingResult if values of what is swept have too few runs for a tie."""
-    _enough_for_a_tie(*(_at(results, arm, metric, value) for value in results.values() if key_of(value) in keys))
+    _enough_for_a_tie(words, *(_at(results, arm, metric, value) for value in results.values() if key_of(value) in keys))
 
 
 def ranks(
@@ -400,10 +410,11 @@ def _enough(*samples: Array) -> None:
         raise MissingResult("every run gave the same number: there is no spread to test against")
 
 
-def _enough_for_a_tie(*samples: Array) -> None:
+def _enough_for_a_tie(words: str, *samples: Array) -> None:
+    """Raise MissingResult if a test that saw no difference has too few runs to conclude a tie. words: what it saw."""
     fewest = min(numbers.size for numbers in samples)
     if fewest < TIE_RUNS:
-        raise MissingResult(f"a tie is tested with {TIE_RUNS} runs of each arm or more, there are {fewest}")
+        raise MissingResult(f"a tie needs {TIE_RUNS} runs of each arm or more, there are {fewest}; {words}")
 
 
 def _two_samples(left: Array, right: Array, alternative: str = "greater") -> Any:

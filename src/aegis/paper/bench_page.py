@@ -14,8 +14,8 @@ from aegis.errors import InputError
 from aegis.files import write_text
 from aegis.paper.bench_claims import FAILS, HOLDS, UNTESTED, JudgedClaim, judge_claim
 from aegis.paper.bench_file import Bench, list_benches, load_bench
-from aegis.paper.bench_results import FLIP, BenchResults, change_words
-from aegis.paper.bench_units import key_of
+from aegis.paper.bench_results import FLIP, BenchResults, change_words, settings_of
+from aegis.paper.bench_units import key_of, plan_bench
 from aegis.paper.code_digest import code_version
 from aegis.paper.paper_statements import PARTLY, Statement, judge_statements
 from aegis.version import __version__
@@ -74,7 +74,7 @@ def save_archive(
 
 
 def load_archive(path: Path) -> Archive:
-    """Return an archive; InputError if it is none, or holds a bench that does not exist any more."""
+    """Return an archive; InputError if it is none, or if its benches do not exist any more or have other arms or metrics."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         results = tuple(_results(name, own, content["preset"]) for name, own in content.pop("benches").items())
@@ -100,8 +100,52 @@ def _results(name: str, content: dict[str, Any], preset: str) -> BenchResults:
         (unit["arm"], values[key_of(unit["value"])]): {int(seed): own for seed, own in unit["runs"].items()}
         for unit in content["units"]
     }
+    _check_runs(bench, runs)
     own = {name: content[name] for name in ("seeds", "settings", "changes") if name in content}
     return BenchResults(bench=bench, preset=preset, runs=runs, **own)
+
+
+def _check_runs(bench: Bench, runs: Mapping[tuple[str, Any], Mapping[int, Mapping[str, Any]]]) -> None:
+    """Raise ValueError unless runs are those of a bench: every arm at every value, with every metric that tables show."""
+    arms, values = {arm for arm, _ in runs}, {value for _, value in runs}
+    if arms != set(bench.arms) or len(runs) != len(arms) * len(values):
+        raise ValueError(
+            f"bench {bench.name} has the arms {', '.join(bench.arms)}, and runs are there of {', '.join(sorted(arms))}"
+        )
+    wanted = {metric.partition("@")[0] for metric in bench.metrics}
+    for (arm, _), own in runs.items():
+        for metrics in own.values():
+            if missing := sorted(wanted - set(metrics)):
+                raise ValueError(f"bench {bench.name}, arm {arm}: runs have no {', '.join(missing)}")
+
+
+def outdated_benches(path: Path) -> list[str]:
+    """Return what an archive says of the benches of the package that is not so any more, a line for each bench.
+
+    Compared are names, seeds and the settings of every arm and swept value with those of the archive's preset. Words, such as
+    those of claims and notes, are read from the benches whenever a page is written.
+    """
+    content = json.loads(path.read_text(encoding="utf-8"))
+    names, kept = list_benches(), content["benches"]
+    lines = [f"bench {name}: the archive lacks it" for name in names if name not in kept]
+    for name, own in kept.items():
+        if name not in names:
+            lines.append(f"bench {name}: it does not come with the package")
+            continue
+        plan = plan_bench(load_bench(name), content["preset"])
+        now = {
+            "seeds": plan.seeds,
+            "settings": json.loads(json.dumps(settings_of(plan))),
+            "arms and swept values": sorted(json.dumps([unit.arm, unit.value]) for unit in plan.units),
+        }
+        before = {
+            "seeds": own["seeds"],
+            "settings": own["settings"],
+            "arms and swept values": sorted(json.dumps([unit["arm"], unit["value"]]) for unit in own["units"]),
+        }
+        if other := [what for what in now if now[what] != before[what]]:
+            lines.append(f"bench {name}: other {' and '.join(other)} than those that were run")
+    return lines
 
 
 FAR_DEVIATIONS = 2.0  # standard deviations from which a number is not that of the paper

@@ -53,22 +53,21 @@ def logged_means(problem: Problem, batch: Batch, measure: Measure) -> Array:
     return view.below(measure, None).low
 
 
-def largest_weight(problem: Problem, legacy: Policy, scope: Scope, cap: float = math.inf) -> float:
+def largest_weight(problem: Problem, legacy: Policy, scope: Scope) -> float:
     """Return sup pi/mu over a scope, as the design of the legacy fixes it beforehand, for any policy pi.
 
     At a level where the legacy explores uniformly over m actions with probability eps, no action is rarer than eps/m, so that no
-    weight is above m/eps. cap: a limit that the policy keeps at every level. SettingError where the legacy leaves actions out.
+    weight is above m/eps. SettingError where the legacy leaves actions out.
     """
     rules = legacy.rules if isinstance(legacy, Legacy) else {}
     limits = []
     for name in scope:
         rule, actions = rules.get(name), problem.level(name).actions.count
         explored = 1.0 if isinstance(rule, Uniform) else rule.epsilon if isinstance(rule, Epsilon) else 0.0
-        limit = min(cap, actions / explored if explored > 0 else math.inf)
-        if not math.isfinite(limit):
+        if explored <= 0:
             raise SettingError(
                 f"level '{name}': the legacy does not explore all actions: no overlap is known, and weights have no limit; "
                 "name a legacy with epsilon above 0"
             )
-        limits.append(limit)
+        limits.append(actions / explored)
     return math.prod(limits)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from aegis.errors import SettingError, check_choice
-from aegis.handover import HOSTS, Flipped, make_gate
+from aegis.handover import HOSTS, Flipped, GateLook, make_gate
 from aegis.paper.gates import register_gates
 from aegis.paper.run_measures import (
     CURVE_POINTS,
@@ -109,17 +109,16 @@ def _run_gate(world: World, legacy: Policy, options: GateOptions, episodes: int,
     }
 
 
-def _sides(earned: Array, looks: Sequence[Any], level: str, flip: int | None, width: float) -> dict[str, float | None]:
+def _sides(earned: Array, looks: Sequence[GateLook], level: str, flip: int | None, width: float) -> dict[str, float | None]:
     """Return what came before and after the flip of a level: rewards per episode, and gains that looks computed."""
     if flip is None:
         return dict.fromkeys(PER_LEVEL[2:])
     own = [look for look in looks if look.level == level]
     sides = {"before": [look for look in own if look.episode < flip], "after": [look for look in own if look.episode > flip]}
     means: dict[str, float | None] = {"before": _mean(earned[:flip]), "after": _mean(earned[flip:])}
-    for word, part in (("bound", "gain"), ("priced", "bound")):
-        for side, looked in sides.items():
-            numbers = [getattr(look, part, None) for look in looked]
-            means[f"{word}_{side}"] = _mean([number * width for number in numbers if number is not None])
+    for side, looked in sides.items():
+        means[f"bound_{side}"] = _mean([look.gain * width for look in looked if look.gain is not None])
+        means[f"priced_{side}"] = _mean([look.bound * width for look in looked if look.bound is not None])
     return means
 
 

@@ -123,6 +123,10 @@ def measure_offline(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[d
         unit_legacy(changed, source)
     with naming("options.scope"):
         scope = Scope(world.problem.scope(options.scope))
+        if len(scope) > 1:
+            raise SettingError(
+                f"a value is certified of a policy at one level, found {len(scope)}; name one of {', '.join(scope)}"
+            )
     with naming("legacy"):
         largest_weight(world.problem, legacy, scope)
     return [_run_offline(_split_log(world, source, changed, options, seed)) for seed in seeds]

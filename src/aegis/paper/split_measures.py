@@ -41,7 +41,8 @@ from aegis.worlds import World, true_value
 
 SAMPLE = 5  # episodes that tell which distributions a policy knows
 LARGEST_WEIGHT = 1.0  # at which the published demonstration cuts weights
-SPLIT_LISTS = ("published", "root", "published_p0", "biased", "sharp", "ours", "kl")  # that have a number at every point
+# Lists, with a number at every point.
+SPLIT_LISTS = ("published", "estimate", "slack", "root", "published_p0", "biased", "sharp", "ours", "kl")
 INSIDE = 0.95  # of the limit 1/B, which lambda stays below
 
 
@@ -119,9 +120,11 @@ def measure_split(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dic
 
     `published`: PRISM on a random part, every importance weight cut at 1; Q: the posterior after all, p0 that after the other
     part (`kl` is between them). One draw for each episode of the run places it, so that the parts at one point contain those at
-    the points before. `root`: the same with lambda = 1/sqrt(K), whatever `options.lam` is. `published_p0`: with Q = p0.
-    `biased`: with the rewards as they came, all episodes and the prior before any. `sharp`: the sharp form where the published
-    one stands. `ours`: the policy of the posterior mean after the first half, certified on the second, doubly robust.
+    the points before. `estimate`: the plain estimate of the value of Q that this bound is about, the mean of cut weight times
+    reward on the same part; `slack`: the estimate minus the bound, which the form of the bound keeps above 0. `root`: the bound
+    with lambda = 1/sqrt(K), whatever `options.lam` is. `published_p0`: with Q = p0. `biased`: with the rewards as they came, all
+    episodes and the prior before any. `sharp`: the sharp form where the published one stands. `ours`: the policy of the
+    posterior mean after the first half, certified on the second, doubly robust.
 
     `value` is what that policy truly earns at the last point, `share` the part of that which is certified; `value_p0` is
     what draws of p0 earn then. `handed`: how many levels a gate has handed over.
@@ -214,8 +217,9 @@ def _published_bounds(data: _SplitRun, k: int, chosen: AnyArray) -> dict[str, fl
     kl, whole = divergence(last, reference, data.scope), last.kl(data.scope)
     policy, before = data.planned(last, "Q", k), data.planned(reference, "p0", k)
     views = data.seen(policy, rest)
-    cut = published_bound(data.values(views, LARGEST_WEIGHT), delta, data.lam, LARGEST_WEIGHT, kl)
-    root = published_bound(data.values(views, LARGEST_WEIGHT), delta, "root", LARGEST_WEIGHT, kl)
+    values = data.values(views, LARGEST_WEIGHT)
+    cut = published_bound(values, delta, data.lam, LARGEST_WEIGHT, kl)
+    root = published_bound(values, delta, "root", LARGEST_WEIGHT, kl)
     free = published_bound(data.values(data.seen(before, rest), LARGEST_WEIGHT), delta, data.lam, LARGEST_WEIGHT)
     rewards = logged_means(data.world.problem, data.batch.take_episodes(np.arange(k)), data.measure)
     biased = published_bound(rewards, delta, data.lam, LARGEST_WEIGHT, whole)
@@ -223,7 +227,8 @@ def _published_bounds(data: _SplitRun, k: int, chosen: AnyArray) -> dict[str, fl
     grid = value_grid(value_centre(centre, len(rest), delta))
     sharp = sharp_grid_bound(data.values(views), grid, delta, kl, high=1.0, draws=True)
     each = {"published": cut, "root": root, "published_p0": free, "biased": biased, "sharp": sharp}
-    return {**{name: data.raw(bound.value) for name, bound in each.items()}, "kl": kl}
+    bounds, estimate = {name: data.raw(bound.value) for name, bound in each.items()}, data.raw(float(values.mean()))
+    return {**bounds, "estimate": estimate, "slack": estimate - bounds["published"], "kl": kl}
 
 
 def _our_bound(data: _SplitRun, k: int) -> tuple[Policy, float]:
