@@ -14,20 +14,23 @@ from scipy import stats
 from aegis.errors import SettingError
 from aegis.handover import (
     HOSTS,
+    AuditResponse,
     ExternalHost,
     Flipped,
     Frozen,
     GateSettings,
     Handover,
+    OperatorAction,
     Paused,
     make_gate,
     summarise_run,
     verify_events,
 )
 from aegis.handover.exploration import check_exploration, explored_legacy, with_explored_incumbent
+from aegis.handover.stream_audit import SILENT
 from aegis.planning import SpreadChoice
 from aegis.policies import Epsilon, Sign, StatedIncumbent, path_full
-from aegis.problem import Incumbent, Plant
+from aegis.problem import Incumbent, Plant, Policy, concat
 
 SHARE = 0.2
 SETTINGS = GateSettings(explore=SHARE, upgrades=False, first=8)
@@ -129,6 +132,95 @@ def test_a_pause_ends_the_exploration():
     latest = made.history.everything().take_episodes(np.arange(20, 30))
     for level, table in latest.levels.items():
         np.testing.assert_allclose(table.mu_full, path_full(made.legacy, level, latest), atol=1e-12)
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A plant that reports no reward of 32 episodes in a row, after the first `since`."""
+
+    plant: Plant
+    since: int
+
+    @property
+    def problem(self):
+        return self.plant.problem
+
+    def episodes(self, first, count, policy, seed):
+        batch = self.plant.episodes(first, count, policy, seed)
+        episode = batch.episode[batch.episode_of(self.problem.innermost.name)]
+        silent = (episode >= self.since) & (episode < self.since + SILENT)
+        return replace(batch, reward=np.where(silent, np.nan, batch.reward))
+
+
+@dataclass(frozen=True)
+class Forgetful:
+    """A plant that leaves the plan out in eight episodes after the first `since`, as the log shows."""
+
+    plant: Plant
+    since: int
+    legacy: Policy
+
+    @property
+    def problem(self):
+        return self.plant.problem
+
+    def episodes(self, first, count, policy, seed):
+        parts = np.split(np.arange(first, first + count), np.clip([self.since - first, self.since + 8 - first], 0, count))
+        policies = (policy, self.legacy, policy)
+        runs = zip(parts, policies, strict=True)
+        return concat([self.plant.episodes(int(part[0]), part.size, one, seed) for part, one in runs if part.size])
+
+
+class Refusing:
+    """An audit that refuses what the first decision would rest on."""
+
+    def asked(self, batch=None, place=0, deciding=True, before=None):
+        """Return the pause that follows from a refusal."""
+        return AuditResponse(Paused(0, "the audit refuses what it counts", "carry-over", "inner", "mend it"))
+
+    def start(self, segment):
+        """Begin a new segment."""
+
+    def add(self, batch, place):
+        """Add an episode."""
+
+
+def silent_gate():
+    world = world_of(f_a=0.0)
+    return Handover(Silent(world, 33), world.legacy("uniform"), HOSTS["ucb"](), SETTINGS, 1)
+
+
+def forgetful_gate():
+    world = world_of(f_a=0.0)
+    legacy = world.legacy("uniform")
+    return Handover(Forgetful(world, 40, legacy), legacy, HOSTS["ucb"](), SETTINGS, 1)
+
+
+def audited_gate():
+    made = gate(world_of(f_a=2.0))
+    made._audit = Refusing()
+    return made
+
+
+@pytest.mark.parametrize("make", [silent_gate, forgetful_gate, audited_gate])
+def test_a_pause_ends_the_exploration_at_once_and_the_run_can_be_taken_up(make):
+    """The rest of the block was run with the plan; it is run again under the legacy, as a run that is restored does."""
+    made = make()
+    made.advance(140)
+    paused = next(event.episode for event in made.events if isinstance(event, Paused))
+    explored, rest = (made.history.everything().take_episodes(part) for part in np.split(np.arange(8, 140), [paused - 8]))
+    assert 16 < paused < 128 and made.state.episode == len(made.rewards) == 140
+    for level, table in rest.levels.items():
+        np.testing.assert_allclose(table.mu_full, path_full(made.legacy, level, rest), atol=1e-12)
+    for level, table in explored.levels.items():
+        assert np.abs(table.mu_full - path_full(made.legacy, level, explored)).max() > 0.01
+    again = make()
+    again.restore(made.events)
+    assert again.events == made.events
+    np.testing.assert_array_equal(again.rewards, made.rewards)
+    again.say(OperatorAction("resume", "ann", "it was looked after", 140))
+    again.advance(160)
+    assert again.state.paused is None and again.collecting is not again.legacy
 
 
 def test_without_the_setting_nothing_explores():
