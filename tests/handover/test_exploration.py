@@ -14,6 +14,7 @@ from scipy import stats
 from aegis.errors import SettingError
 from aegis.handover import (
     HOSTS,
+    AuditNote,
     AuditResponse,
     ExternalHost,
     Flipped,
@@ -109,8 +110,24 @@ def test_gains_are_over_the_legacy_without_any_exploration():
 
 def test_the_verdict_says_that_the_gate_explored_and_warns_of_nothing_it_did_itself(run):
     sentence = summarise_run(run)["sentence"]
-    assert "a share 0.2 of the decisions follows the host's upper confidence bounds" in sentence
+    assert "a share 0.2 of the decisions follows the host's exploring plan" in sentence
+    assert "while the other levels act as they did then, exploration included." in sentence
     assert "a legacy that changes" not in sentence and "capped by it" not in sentence
+
+
+def test_a_gate_that_explores_notes_its_own_exploration_and_does_not_compare_with_what_it_earned():
+    """Half of the decisions follow the plan, which earns more than the small step that is handed over."""
+    made = gate(world_of(f_a=2.0), settings=GateSettings(explore=0.5, upgrades=False, first=8, caps=(1.2,)))
+    made.advance(140)
+    rewards = summarise_run(made)["rewards"]
+    assert flips(made) and rewards["now"] < rewards["before_first_flip"] - 1.0
+    assert "Since the handover the mean reward" not in summarise_run(made)["sentence"]
+    (note,) = [event for event in made.events if isinstance(event, AuditNote)]
+    assert (
+        note.why
+        == "the logged probabilities at level 'meta' follow the exploration of this gate, which is planned anew at each freeze"
+    )
+    assert note.fix is not None and note.fix.startswith("none for a gain over the legacy without exploration")
 
 
 def test_a_run_is_taken_up_where_it_was_and_its_events_hold(run):

@@ -175,7 +175,7 @@ class Handover(GateRun):
         super(Handover, self).__post_init__()
         self.collecting = self.legacy
         if self.settings.explore:
-            self._audit = StreamAudit(self.compared)
+            self._audit = StreamAudit(self.compared, explores=True)
 
     def _opening(self) -> tuple[GateSettings, str]:
         check_margins(self.problem)
