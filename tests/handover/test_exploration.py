@@ -30,6 +30,7 @@ from aegis.handover import (
 from aegis.handover.exploration import check_exploration, explored_legacy, with_explored_incumbent
 from aegis.handover.stream_audit import SILENT
 from aegis.planning import SpreadChoice
+from aegis.planning.information_rules import IdsChoice
 from aegis.policies import Epsilon, Sign, StatedIncumbent, path_full
 from aegis.problem import Incumbent, Plant, Policy, concat
 
@@ -255,6 +256,23 @@ def test_every_host_that_learns_mechanisms_can_explore(host):
     plan = HOSTS[host]().explore(history_of(world), ["inner", "meta"], 1)
     batch = world.episodes(500, 4, world.legacy("uniform"), 9)
     np.testing.assert_allclose(path_full(plan, "inner", batch).sum(axis=1), 1.0)
+    assert isinstance(plan.choice, IdsChoice if host == "ids" else SpreadChoice)
+
+
+def test_a_run_that_explores_by_information_logs_the_exact_mixture_and_can_be_taken_up():
+    made = gate(world_of(), host="ids")
+    made.advance(16)
+    whole = made.history.everything()
+    batch = whole.take_episodes(np.arange(8, 16))
+    known = replace(history_of(made.plant), legacy=made.legacy, acting=made.legacy)
+    known = replace(known, batches=(whole.take_episodes(np.arange(8)),), arms=("agent",) * 8)
+    plan = HOSTS["ids"]().explore(known, ["inner", "meta"], 1)
+    for level, table in batch.levels.items():
+        expected = (1.0 - SHARE) * path_full(made.legacy, level, batch) + SHARE * path_full(plan, level, batch)
+        np.testing.assert_allclose(table.mu_full, expected, atol=1e-12)
+    again = gate(made.plant, host="ids")
+    again.restore(made.events)
+    assert again.events == made.events
 
 
 def test_what_cannot_explore_is_refused_with_the_reason():
