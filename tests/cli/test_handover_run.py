@@ -105,6 +105,19 @@ def test_a_level_that_is_given_back_is_told_as_it_is(kept: Path, capsys: pytest.
     assert row is not None and float(row[2]) == pytest.approx(found["rewards"]["now"], abs=1e-4)
 
 
+def test_what_exploration_earned_is_not_called_the_legacy_s(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = aegis(*QUICK, "--episodes", 60, "--gate-set", "explore=0.2", capsys=capsys)
+    assert code == 0, err
+    rows = {row[0]: row[1:] for row in (re.split(r" *│ *", line.strip("│ ")) for line in out.splitlines() if "│" in line)}
+    code, out, err = aegis(*QUICK, "--episodes", 60, "--gate-set", "explore=0.2", "--json", capsys=capsys)
+    found = json.loads(out)
+    truth, earned = ({who: f"{value:.4f}" for who, value in found[name].items() if value} for name in ("values", "rewards"))
+    assert found["levels"][0]["control"] == "agent" and found["levels"][1]["control"] == "legacy"
+    assert rows["legacy"] == [truth["legacy"], "-"] and rows["who acts now"] == [truth["agent"], "-"]
+    assert rows["legacy, with exploration"] == ["-", earned["before_first_flip"]]
+    assert rows["who acts now, with exploration"] == ["-", earned["now"]] and rows["best possible"] == [truth["oracle"], "-"]
+
+
 def test_an_approved_flip_does_not_wait_any_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     usual = (*QUICK, "--mode", "approve", "--out", tmp_path / "run")
     assert aegis(*usual, "--episodes", 60, capsys=capsys)[0] == 0

@@ -44,6 +44,14 @@ def test_the_screen_shows_control_bounds_evidence_reward_and_flips() -> None:
     assert f"legacy {before:.4g}   last 50" in late
 
 
+def test_the_screen_says_that_the_reward_before_a_flip_contains_exploration() -> None:
+    settings = {"caps": [2.0], "upgrades": False, "explore": 0.2}
+    made = prepare_run(HandoverRequest(settings=SMALL, host="greedy", episodes=20, gate_settings=settings))
+    found = LiveView(made.gate, True, 20)
+    found.gate.advance(20, found.add)
+    assert "reward  legacy with exploration" in drawn(found)
+
+
 def test_the_screen_of_a_gate_that_looks_from_time_to_time() -> None:
     made = prepare_run(HandoverRequest(settings=SMALL, gate="published", episodes=60))
     found = LiveView(made.gate, made.certificate, 60)

@@ -14,20 +14,25 @@ from scipy import stats
 from aegis.errors import SettingError
 from aegis.handover import (
     HOSTS,
+    AuditNote,
+    AuditResponse,
     ExternalHost,
     Flipped,
     Frozen,
     GateSettings,
     Handover,
+    OperatorAction,
     Paused,
     make_gate,
     summarise_run,
     verify_events,
 )
 from aegis.handover.exploration import check_exploration, explored_legacy, with_explored_incumbent
+from aegis.handover.stream_audit import SILENT
 from aegis.planning import SpreadChoice
+from aegis.planning.information_rules import IdsChoice
 from aegis.policies import Epsilon, Sign, StatedIncumbent, path_full
-from aegis.problem import Incumbent, Plant
+from aegis.problem import Incumbent, Plant, Policy, concat
 
 SHARE = 0.2
 SETTINGS = GateSettings(explore=SHARE, upgrades=False, first=8)
@@ -106,8 +111,24 @@ def test_gains_are_over_the_legacy_without_any_exploration():
 
 def test_the_verdict_says_that_the_gate_explored_and_warns_of_nothing_it_did_itself(run):
     sentence = summarise_run(run)["sentence"]
-    assert "a share 0.2 of the decisions follows the host's upper confidence bounds" in sentence
+    assert "a share 0.2 of the decisions follows the host's exploring plan" in sentence
+    assert "while the other levels act as they did then, exploration included." in sentence
     assert "a legacy that changes" not in sentence and "capped by it" not in sentence
+
+
+def test_a_gate_that_explores_notes_its_own_exploration_and_does_not_compare_with_what_it_earned():
+    """Half of the decisions follow the plan, which earns more than the small step that is handed over."""
+    made = gate(world_of(f_a=2.0), settings=GateSettings(explore=0.5, upgrades=False, first=8, caps=(1.2,)))
+    made.advance(140)
+    rewards = summarise_run(made)["rewards"]
+    assert flips(made) and rewards["now"] < rewards["before_first_flip"] - 1.0
+    assert "Since the handover the mean reward" not in summarise_run(made)["sentence"]
+    (note,) = [event for event in made.events if isinstance(event, AuditNote)]
+    assert (
+        note.why
+        == "the logged probabilities at level 'meta' follow the exploration of this gate, which is planned anew at each freeze"
+    )
+    assert note.fix is not None and note.fix.startswith("none for a gain over the legacy without exploration")
 
 
 def test_a_run_is_taken_up_where_it_was_and_its_events_hold(run):
@@ -131,6 +152,95 @@ def test_a_pause_ends_the_exploration():
         np.testing.assert_allclose(table.mu_full, path_full(made.legacy, level, latest), atol=1e-12)
 
 
+@dataclass(frozen=True)
+class Silent:
+    """A plant that reports no reward of 32 episodes in a row, after the first `since`."""
+
+    plant: Plant
+    since: int
+
+    @property
+    def problem(self):
+        return self.plant.problem
+
+    def episodes(self, first, count, policy, seed):
+        batch = self.plant.episodes(first, count, policy, seed)
+        episode = batch.episode[batch.episode_of(self.problem.innermost.name)]
+        silent = (episode >= self.since) & (episode < self.since + SILENT)
+        return replace(batch, reward=np.where(silent, np.nan, batch.reward))
+
+
+@dataclass(frozen=True)
+class Forgetful:
+    """A plant that leaves the plan out in eight episodes after the first `since`, as the log shows."""
+
+    plant: Plant
+    since: int
+    legacy: Policy
+
+    @property
+    def problem(self):
+        return self.plant.problem
+
+    def episodes(self, first, count, policy, seed):
+        parts = np.split(np.arange(first, first + count), np.clip([self.since - first, self.since + 8 - first], 0, count))
+        policies = (policy, self.legacy, policy)
+        runs = zip(parts, policies, strict=True)
+        return concat([self.plant.episodes(int(part[0]), part.size, one, seed) for part, one in runs if part.size])
+
+
+class Refusing:
+    """An audit that refuses what the first decision would rest on."""
+
+    def asked(self, batch=None, place=0, deciding=True, before=None):
+        """Return the pause that follows from a refusal."""
+        return AuditResponse(Paused(0, "the audit refuses what it counts", "carry-over", "inner", "mend it"))
+
+    def start(self, segment):
+        """Begin a new segment."""
+
+    def add(self, batch, place):
+        """Add an episode."""
+
+
+def silent_gate():
+    world = world_of(f_a=0.0)
+    return Handover(Silent(world, 33), world.legacy("uniform"), HOSTS["ucb"](), SETTINGS, 1)
+
+
+def forgetful_gate():
+    world = world_of(f_a=0.0)
+    legacy = world.legacy("uniform")
+    return Handover(Forgetful(world, 40, legacy), legacy, HOSTS["ucb"](), SETTINGS, 1)
+
+
+def audited_gate():
+    made = gate(world_of(f_a=2.0))
+    made._audit = Refusing()
+    return made
+
+
+@pytest.mark.parametrize("make", [silent_gate, forgetful_gate, audited_gate])
+def test_a_pause_ends_the_exploration_at_once_and_the_run_can_be_taken_up(make):
+    """The rest of the block was run with the plan; it is run again under the legacy, as a run that is restored does."""
+    made = make()
+    made.advance(140)
+    paused = next(event.episode for event in made.events if isinstance(event, Paused))
+    explored, rest = (made.history.everything().take_episodes(part) for part in np.split(np.arange(8, 140), [paused - 8]))
+    assert 16 < paused < 128 and made.state.episode == len(made.rewards) == 140
+    for level, table in rest.levels.items():
+        np.testing.assert_allclose(table.mu_full, path_full(made.legacy, level, rest), atol=1e-12)
+    for level, table in explored.levels.items():
+        assert np.abs(table.mu_full - path_full(made.legacy, level, explored)).max() > 0.01
+    again = make()
+    again.restore(made.events)
+    assert again.events == made.events
+    np.testing.assert_array_equal(again.rewards, made.rewards)
+    again.say(OperatorAction("resume", "ann", "it was looked after", 140))
+    again.advance(160)
+    assert again.state.paused is None and again.collecting is not again.legacy
+
+
 def test_without_the_setting_nothing_explores():
     world, settings = world_of(), GateSettings(upgrades=False, first=8)
     made = gate(world, settings=settings)
@@ -146,6 +256,23 @@ def test_every_host_that_learns_mechanisms_can_explore(host):
     plan = HOSTS[host]().explore(history_of(world), ["inner", "meta"], 1)
     batch = world.episodes(500, 4, world.legacy("uniform"), 9)
     np.testing.assert_allclose(path_full(plan, "inner", batch).sum(axis=1), 1.0)
+    assert isinstance(plan.choice, IdsChoice if host == "ids" else SpreadChoice)
+
+
+def test_a_run_that_explores_by_information_logs_the_exact_mixture_and_can_be_taken_up():
+    made = gate(world_of(), host="ids")
+    made.advance(16)
+    whole = made.history.everything()
+    batch = whole.take_episodes(np.arange(8, 16))
+    known = replace(history_of(made.plant), legacy=made.legacy, acting=made.legacy)
+    known = replace(known, batches=(whole.take_episodes(np.arange(8)),), arms=("agent",) * 8)
+    plan = HOSTS["ids"]().explore(known, ["inner", "meta"], 1)
+    for level, table in batch.levels.items():
+        expected = (1.0 - SHARE) * path_full(made.legacy, level, batch) + SHARE * path_full(plan, level, batch)
+        np.testing.assert_allclose(table.mu_full, expected, atol=1e-12)
+    again = gate(made.plant, host="ids")
+    again.restore(made.events)
+    assert again.events == made.events
 
 
 def test_what_cannot_explore_is_refused_with_the_reason():

@@ -175,6 +175,13 @@ def test_an_agent_without_a_gate_has_been_handed_nothing() -> None:
     assert "not known" in before and "the legacy alone has had no episode" in before
 
 
+@pytest.mark.parametrize(("explore", "who"), [(0.0, "the legacy alone"), (0.2, "the legacy with exploration")])
+def test_the_reward_before_is_that_of_who_acted_then(explore: float, who: str) -> None:
+    page = read(render_handover(challenger(20, explore=explore, first=8)))
+    before = next(item.text for item in page.all(".tile") if item.text.startswith("Reward before"))
+    assert f"under {who}; an average over this run" in before
+
+
 def test_looks_after_a_flip_are_not_drawn_as_what_a_gate_decides_by() -> None:
     run = published(20, stride=10)
     look = GateLook(10, "inner", 0.1, 0.0, "", units=4)

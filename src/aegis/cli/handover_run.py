@@ -255,16 +255,31 @@ def print_run(run: PreparedRun, result: dict[str, Any]) -> None:
 def _reward_table(result: dict[str, Any]) -> Any:
     truth, rewards = result["values"] or {}, result["rewards"]
     handed = rewards["before_first_flip"] is not None or not result.get("gated", True)
-    realised = {"legacy": rewards["before_first_flip"] if handed else rewards["all"], "agent": rewards["now"], "oracle": None}
-    acting = any(level["control"] == "agent" for level in result["levels"])
-    words = {"legacy": "legacy", "agent": "who acts now" if acting else "who acts now (the legacy)", "oracle": "best possible"}
-    unit = f", {result['unit']}" if result["unit"] else ""
-    rows = [
-        [words[who], *("-" if value is None else f"{value:.4f}" for value in (truth.get(who), realised[who]))]
-        for who in words
-        if who in truth or realised[who]
+    realised = {"legacy": rewards["before_first_flip"] if handed else rewards["all"], "agent": rewards["now"]}
+    control = [level["control"] for level in result["levels"]]
+    acting = "who acts now" if "agent" in control else "who acts now (the legacy)"
+    explored = result["gate_settings"].get("explore", 0.0) > 0.0
+    beside = explored and "legacy" in control
+    lines = [
+        *_reward_lines("legacy", truth.get("legacy"), realised["legacy"], explored),
+        *_reward_lines(acting, truth.get("agent"), realised["agent"], beside),
+        *_reward_lines("best possible", truth.get("oracle"), None),
     ]
+    unit = f", {result['unit']}" if result["unit"] else ""
+    rows = [[who, *("-" if value is None else f"{value:.4f}" for value in values)] for who, *values in lines]
     return table(f"Mean reward{unit}", ["who acts", "true value", "in this run"], rows)
+
+
+RewardLine = tuple[str, float | None, float | None]
+
+
+def _reward_lines(who: str, true: float | None, realised: float | None, explored: bool = False) -> list[RewardLine]:
+    """Return the lines of a controller that are known: two if what it earned contains exploration, which its true value lacks."""
+    if not explored:
+        lines: list[RewardLine] = [(who, true, realised)]
+    else:
+        lines = [(who, true, None), (f"{who}, with exploration", None, realised)]
+    return [line for line in lines if line[1:] != (None, None)]
 
 
 def _print_flips(run: PreparedRun) -> None:

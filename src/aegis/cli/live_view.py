@@ -103,7 +103,8 @@ class LiveView:
             return Text("reward: no episode yet")
         flip = next((episode for episode, kind, _ in self.lines if kind == "flip"), len(self.gate.rewards))
         before = [self.measure.value(value) for value in self.gate.rewards[:flip] if np.isfinite(value)]
-        text = f"reward  legacy {_mean(before)}   last {min(RECENT, len(values))} episodes {_mean(values[-RECENT:])}   "
+        who = "legacy with exploration" if self.gate.state.settings.explore else "legacy"
+        text = f"reward  {who} {_mean(before)}   last {min(RECENT, len(values))} episodes {_mean(values[-RECENT:])}   "
         return Text(text + _sparkline(values))
 
 

@@ -1,8 +1,9 @@
 """Exploration while data are collected: the legacy, and for a share of its decisions an exploring plan of the host.
 
-The paper's AEGIS-UCB explores by upper confidence bounds during data collection. Behind the challenger gate that is
-`nu = (1 - share) legacy + share plan` at every level the legacy controls. The plan is frozen when challengers are frozen, so it
-knows closed episodes only. Both parts answer with probabilities, so that those of nu are exact and are logged.
+During data collection the paper's AEGIS-UCB explores by upper confidence bounds, its AEGIS-IDS by information-directed sampling.
+Behind the challenger gate that is `nu = (1 - share) legacy + share plan` at every level the legacy controls. The plan is frozen
+when challengers are frozen, so it knows closed episodes only. Both parts answer with probabilities, so that those of nu are exact
+and are logged.
 
 Gains are over the legacy without any exploration, at each level `nu = (1 - epsilon) mu + epsilon q`. epsilon is fixed before the
 first episode; q may follow the past. Each factor of a test has mean at most one given the past, whatever q has become.

@@ -53,7 +53,7 @@ class GateSettings(BaseModel):
     those at levels that have been handed over; what is narrower than the deployed policy is left out. patience: how long to
     wait for a larger cap, as a multiple of the units that the first crossing took; 1 deploys at once. floor: share of
     decisions that a deployed policy leaves to the legacy. explore: share of the decisions at levels the legacy controls that an
-    exploring plan of the host takes, by upper confidence bounds; on a plant only.
+    exploring plan of the host takes; on a plant only.
     generations: freezes whose tests are kept going at a time. upgrades: whether deployed policies are challenged too.
     levels: that may be handed over, all if empty. mode: 'live' flips when certified, 'approve' waits for an operator, 'shadow'
     only says that it would.

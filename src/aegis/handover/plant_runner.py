@@ -1,6 +1,7 @@
 """The gate on a plant: legacy and challengers act, episodes close, levels are handed over.
 
-Episodes are run in blocks and counted one by one. If a level flips within a block, the rest of the block is run again.
+Episodes are run in blocks and counted one by one. If a level flips within a block, or a pause ends the exploration there, the
+rest of the block is run again.
 Every number depends on the seed and on what came before, so that a run can be restored from its events.
 """
 
@@ -174,7 +175,7 @@ class Handover(GateRun):
         super(Handover, self).__post_init__()
         self.collecting = self.legacy
         if self.settings.explore:
-            self._audit = StreamAudit(self.compared)
+            self._audit = StreamAudit(self.compared, explores=True)
 
     def _opening(self) -> tuple[GateSettings, str]:
         check_margins(self.problem)
@@ -218,7 +219,7 @@ class Handover(GateRun):
 
     def _block(self, stop: int) -> list[Event]:
         self._check_policies()
-        first = self.state.episode
+        first, collecting = self.state.episode, self.collecting
         arms = [draw_arm(self.settings, self.state, self.seed, episode) for episode in range(first + 1, stop + 1)]
         batch, (rewards, evidence), failure = readable_prefix(
             self._run(first, arms), lambda part: self._judged(part, first, stop)
@@ -227,6 +228,8 @@ class Handover(GateRun):
         otherwise = self._acted_otherwise(batch, arms) if self.state.paused is None else None
         if otherwise is not None:
             happened += self.say(Paused(first, otherwise))
+            if self.collecting is not collecting:
+                return happened  # the block is run again without exploration
             evidence = {}
         try:
             for place, arm in enumerate(arms[: len(batch)]):
@@ -237,10 +240,11 @@ class Handover(GateRun):
                 self._silent = 0 if reward is not None else self._silent + 1
                 if any(isinstance(event, Flipped) for event in events):
                     break  # another policy acts in the rest of the block
-                if self.state.paused is not None:
-                    evidence = {}
                 if self._silent == SILENT:
                     happened += self.say(Paused(self.state.episode, f"no reward has come for {SILENT} episodes"))
+                if self.collecting is not collecting:
+                    break  # the rest of the block is run without exploration
+                if self.state.paused is not None:
                     evidence = {}
         finally:  # also if a unit could not be counted: those before it were
             done = self.state.episode - first

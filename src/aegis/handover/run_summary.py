@@ -185,9 +185,9 @@ def exploration_words(state: GateState) -> list[str]:
     if not share:
         return []
     return [
-        f"Exploration: at levels that the legacy controls a share {share:g} of the decisions follows the host's upper confidence "
-        "bounds, planned anew at each freeze; the log holds the exact probabilities, and gains are over the legacy without it. "
-        "Learn from this log with a split in time."
+        f"Exploration: at levels that the legacy controls a share {share:g} of the decisions follows the host's exploring plan, "
+        "made anew at each freeze; the log holds the exact probabilities, and gains are over the legacy without it. Learn from "
+        "this log with a split in time."
     ]
 
 
@@ -206,8 +206,11 @@ def lower_mean_warnings(handover: GateRun) -> list[str]:
     """Return that less is earned since control changed last than before the first handover; empty if that may be chance.
 
     It needs no exploration: where a policy in control explores no more, the audit is blind, and a capacity that episodes share
-    shows in the mean alone. A standard score for one look at the run, which a trend of the plant moves as well.
+    shows in the mean alone. A standard score for one look at the run, which a trend of the plant moves as well. A gate that
+    explores is left out: both means contain what its plan earned.
     """
+    if handover.state.settings.explore:
+        return []
     flips = [event.since - 1 for event in handover.events if isinstance(event, Flipped)]
     if not flips or not handover.state.deployed:
         return []
@@ -261,7 +264,8 @@ def _verdict(handover: GateRun) -> str:
     legacy_levels = [name for name in state.levels if state.at(name) is None]
     rest = f"; the legacy keeps {', '.join(map(repr, legacy_levels))}" if legacy_levels else ""
     several = handover.counted is not None and handover.counted.number > 1
-    beside = " Each gain is certified while the other levels act as they did then." if len(state.levels) > 1 else ""
+    included = ", exploration included" if state.settings.explore else ""
+    beside = f" Each gain is certified while the other levels act as they did then{included}." if len(state.levels) > 1 else ""
     return f"Handed over: {' and '.join(parts)}{rest}.{beside} {risk_promise(state, several)}"
 
 

@@ -194,6 +194,12 @@ UNSTATED = "state the incumbent in the problem file ('incumbent') and open anoth
 DIFFER = "differ: several policies take turns, or the legacy changed or looks at something outside the context"
 
 
+EXPLORED = "follow the exploration of this gate, which is planned anew at each freeze"
+
+
+UNEXPLORED = "none for a gain over the legacy without exploration; learn from this log with a split in time"
+
+
 PAIRED = "episodes-interfere"
 
 PAUSING = (
@@ -251,6 +257,7 @@ class StreamAudit:
     """
 
     problem: Problem
+    explores: bool = False  # whether the gate itself moves the probabilities
     segment: int = 1
     episodes: int = 0
     _auditor: Auditor | None = None  # of whole chunks
@@ -310,6 +317,9 @@ class StreamAudit:
         return [self._note(level or "", item) for level, item in {**several, **moving}.items()]
 
     def _note(self, level: str, finding: Finding) -> AuditNote:
+        if self.explores:
+            words = f"the logged probabilities at level '{level}' {EXPLORED}"
+            return AuditNote(0, words, finding.code, level, UNEXPLORED)
         follows = finding.figures.get("follows")
         goes = DIFFER if follows is None else f"go with {follows}: the legacy learns, or was changed"
         stated = self.problem.level(level).comparator

@@ -135,6 +135,7 @@ def _tiles(
     bounded = certificate and not summary["audit"]["doubted"]
     rounded = format_risk(settings["delta"]) if bounded else "not bounded"
     gates = summary["gates"]
+    legacy = "the legacy with exploration" if settings.get("explore") else "the legacy alone"
     promise = "that anything worse than it replaces is ever put in control" if certificate else NO_PROMISE if gated else UNTESTED
     if certificate and not bounded:
         promise = "the audit refused what was certified from"
@@ -152,7 +153,7 @@ def _tiles(
             label="Reward before",
             value=_reward(before),
             unit=unit if before is not None else "",
-            caption=f"under the legacy alone; {AVERAGE_NOTE}" if gated else "the legacy alone has had no episode",
+            caption=f"under {legacy}; {AVERAGE_NOTE}" if gated else "the legacy alone has had no episode",
         ),
         Tile(
             label="Reward now",

@@ -37,7 +37,7 @@ HOSTS: Mapping[str, Callable[..., Host]] = {
     "greedy": lambda: CausalHost("greedy", Greedy(), MODELS),
     "ncts": lambda: CausalHost("ncts", Thompson(8), MODELS),
     "ucb": lambda: CausalHost("ucb", Lcb(draws=8), MODELS, "pessimistic"),
-    "ids": lambda: CausalHost("ids", Ids(8), MODELS, "likeliest"),
+    "ids": lambda: CausalHost("ids", Ids(8), MODELS, "likeliest", exploring=Ids(8)),
     "d-optimal": lambda: CausalHost("d-optimal", DOptimal(), MODELS, "likeliest"),
     "pessimistic": pessimistic_host,
     "pb": lambda: PacBayesHost(MODELS),

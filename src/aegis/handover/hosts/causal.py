@@ -40,6 +40,8 @@ from aegis.policies import Capped, Mixture, capped_probabilities, check_cap, ope
 from aegis.problem import Array, Batch, Policy, Problem, RewardModel, nested_means
 from aegis.rng import stream
 
+OPTIMISTIC = Ucb(draws=8)  # explores as the paper's AEGIS-UCB
+
 
 @dataclass(frozen=True, slots=True)
 class CausalHost:
@@ -48,7 +50,7 @@ class CausalHost:
     models: candidates for every mechanism, of which the likeliest is kept. reading: how a plan by the rule becomes scores, a
     name of READINGS. integration: of plans with several draws, which cost as many times what the posterior mean costs; None
     means the usual one, which the posterior mean has: capped steps below a lever need its nodes. warm: where the belief starts,
-    if not at the prior of the models.
+    if not at the prior of the models. exploring: the rule of `explore`.
     """
 
     name: str
@@ -57,6 +59,7 @@ class CausalHost:
     reading: str = "mean"
     integration: Integration | None = COARSE
     warm: WarmStart | None = None
+    exploring: Rule = OPTIMISTIC
 
     def __post_init__(self) -> None:
         check_choice(self.reading, READINGS, "reading of a plan")
@@ -89,16 +92,15 @@ class CausalHost:
         return proposals
 
     def explore(self, history: History, levels: Sequence[str], seed: int) -> Policy:
-        """Return the policy that acts at these levels on upper confidence bounds of the planned value (the paper's AEGIS-UCB).
+        """Return the policy that acts at these levels by the exploring rule.
 
-        One plan for all of them; the policies in control act elsewhere. It holds one set of posterior draws and is frozen, so
-        that its probabilities are exact.
+        By default that takes upper confidence bounds of the planned value, as the paper's AEGIS-UCB. One plan for all levels; the
+        policies in control act elsewhere. It holds one set of posterior draws and is frozen, so that its probabilities are exact.
         """
         refuse_carry_over(history.problem, self.name)
         belief, episode = self._belief(history)
         rng = stream(seed, "host", self.name, "explore", history.episodes)
-        rule = Ucb(draws=EXPLORING_DRAWS)
-        return plan_policy(belief, rule, rng, levels, history.acting, integration=self.integration, episode=episode)
+        return plan_policy(belief, self.exploring, rng, levels, history.acting, integration=self.integration, episode=episode)
 
     def _belief(self, history: History) -> tuple[Belief, int]:
         """Return the belief after all that was seen, and over how many episodes it has moved away from its prior."""
@@ -106,9 +108,6 @@ class CausalHost:
         if self.warm is None:
             return learn_belief(history.problem, everything, self.models), history.episodes
         return self.warm.belief(history.problem, everything, self.models)
-
-
-EXPLORING_DRAWS = 8  # of the belief, over which an exploring plan takes means and standard deviations
 
 
 def read_by_choice(problem: Problem, drawn: Planned, prediction: RewardModel) -> Proposal:

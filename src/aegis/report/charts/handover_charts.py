@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from aegis.handover import Event, Flipped
 from aegis.ope import Measure
-from aegis.report.gate_standing import GateTrajectory
+from aegis.report.gate_standing import GateTrajectory, LeadingBound
 from aegis.report.numbers import DOWN, format_brief, format_count, format_percent
 from aegis.report.svg import Axis, frame, label, line, picture, polyline, tag
 
@@ -128,11 +128,23 @@ def bound_figures(
 
     words: the title. number: what is drawn; an estimate where nothing is bounded.
     """
-    return tuple(
-        _bound_figure(f"bound-{place}", level, path, flips, measure, episodes, words, number)
-        for place, level in enumerate(path.bounds)
-        if path.bounds[level]
-    )
+    figures = []
+    for place, (level, phases) in enumerate(path.bounds.items()):
+        if not phases:
+            continue
+        own = [flip for flip in flips if flip.level == level]
+        until = own[0].episode if own else episodes
+        last = phases[-1][-1]
+        leads = f" ({last.challenge})" if last.challenge else ""
+        text = f"After {format_count(last.episode)} episodes the {number} is {format_brief(last.bound, DOWN, sign=True)}{leads}."
+        text += "".join(f" Changes hands after episode {flip.episode}." for flip in own)
+        title = f"{words} at \u2018{level}\u2019"
+        curves, rules = _bound_curves(phases, until), [(phases[0][0].margin, "margin")]
+        lowest = _lowest_bound(phases, until, [measure.gain(flip.gain_lower) for flip in own])
+        drawn, floor = trajectory_chart(f"bound-{place}", title, text, episodes, curves, rules, _flip_marks(flips), lowest)
+        left_out = "" if floor is None else f"Early {number}s below {format_brief(floor)} are not drawn."
+        figures.append(HandoverFigure(title, drawn, left_out))
+    return tuple(figures)
 
 
 def evidence_figures(path: GateTrajectory, flips: Sequence[Flipped], episodes: int) -> tuple[HandoverFigure, ...]:
@@ -165,45 +177,24 @@ def window_of(episodes: int) -> int:
     return int(min(max(10, episodes // 25), 200))
 
 
-def _bound_figure(
-    name: str,
-    level: str,
-    path: GateTrajectory,
-    flips: Sequence[Flipped],
-    measure: Measure,
-    episodes: int,
-    words: str,
-    number: str,
-) -> HandoverFigure:
-    phases = path.bounds[level]
-    margin = phases[0][0].margin
-    own = [flip for flip in flips if flip.level == level]
-    until = own[0].episode if own else episodes
-    curves = [
+def _bound_curves(phases: Sequence[Sequence[LeadingBound]], until: int) -> list[ChartCurve]:
+    """Return a line for each phase. until: the episode after which the level changed hands first."""
+    return [
         ChartCurve(
             [(float(item.episode), item.bound) for item in phase], "bound-line" if phase[-1].episode <= until else "later-line"
         )
         for phase in phases
     ]
-    certified = [measure.gain(flip.gain_lower) for flip in own]
-    # After a level has changed hands upgrades start far below again; they do not decide what is worth drawing.
-    above = max([abs(margin), *map(abs, certified), *[abs(p[-1].bound) for p in phases if p[-1].episode <= until]], default=0.0)
-    last = phases[-1][-1]
-    leads = f" ({last.challenge})" if last.challenge else ""
-    text = f"After {format_count(last.episode)} episodes the {number} is {format_brief(last.bound, DOWN, sign=True)}{leads}."
-    text += "".join(f" Changes hands after episode {flip.episode}." for flip in own)
-    title = f"{words} at \u2018{level}\u2019"
-    drawn, floor = trajectory_chart(
-        name,
-        title,
-        text,
-        episodes,
-        curves,
-        [(margin, "margin")],
-        _flip_marks(flips),
-        -BOUND_DEPTH * above if above else None,
-    )
-    return HandoverFigure(title, drawn, "" if floor is None else f"Early {number}s below {format_brief(floor)} are not drawn.")
+
+
+def _lowest_bound(phases: Sequence[Sequence[LeadingBound]], until: int, certified: Sequence[float]) -> float | None:
+    """Return the lowest bound worth drawing; None draws all. certified: gains with which the level changed hands.
+
+    After a level has changed hands upgrades start far below again; they do not decide what is worth drawing.
+    """
+    ends = [phase[-1].bound for phase in phases if phase[-1].episode <= until]
+    above = max(abs(value) for value in (phases[0][0].margin, *certified, *ends))
+    return -BOUND_DEPTH * above if above else None
 
 
 def _flip_marks(flips: Sequence[Flipped]) -> list[tuple[int, str]]:
