@@ -303,3 +303,10 @@ def test_what_operators_say_is_kept(tmp_path: Path) -> None:
     again.restore(kept)
     assert again.state == replay_events(kept)
     assert json.loads((tmp_path / "summary.json").read_text())["levels"][0]["control"] == "agent"
+
+
+def test_a_gain_that_is_certified_and_waits_for_a_larger_cap_is_not_called_uncertified(tmp_path: Path) -> None:
+    patient = SETTINGS.model_copy(update={"patience": 50.0})
+    summary = run_in_folder(tmp_path, Handover(WORLD, LEGACY, HOSTS["greedy"](), patient, 3), 100)
+    assert summary["levels"][0]["control"] == "legacy"
+    assert "Certified at risk 0.05, not handed over yet: 'inner'." in summary["sentence"]

@@ -191,6 +191,14 @@ def test_concave_is_above_every_chord() -> None:
     assert judged("concave", two_metrics([1, 1.5, 4], [0, 0, 0]), arm="a", metric="reward", values=[1, 3]).verdict == UNTESTED
 
 
+def test_runs_of_all_draws_are_pooled() -> None:
+    pattern = {("a", 1): [3.0, 4.0], ("a", 2): [5.0, 9.0], ("b", 1): [1.0, 2.0], ("b", 2): [0.5, 4.0]}
+    answer = judged("pooled", results(pattern, swept=True), above="a", below="b", level=0.2)
+    test = stats.ttest_ind([3, 4, 5, 9], [1, 2, 0.5, 4], equal_var=False, alternative="greater")
+    assert answer.verdict == (HOLDS if test.pvalue < 0.2 else FAILS) and f"t = {test.statistic:.2f}" in answer.why
+    assert "over 4 and 4 runs" in answer.why
+
+
 @pytest.mark.parametrize(("offset", "verdict"), [(-0.1, HOLDS), (-2.0, FAILS), (1.0, HOLDS)])
 def test_a_shape_that_chance_explains_is_concave(offset: float, verdict: str) -> None:
     noise = np.array([0.5, -0.4, 0.3, -0.2])

@@ -107,8 +107,8 @@ def test_what_each_experiment_changes_of_the_defaults() -> None:
         assert plan_bench(load_bench(name), "full").seeds >= 10, name
     for unit in settings_of("1a"):
         assert unit["options"] == {"shifts": ["T", "N_Q", "U"], "target": 25}
-    (split,) = settings_of("1c")
-    assert SplitOptions(**split["options"]).alpha == 0.5 and split["options"]["points"] == [200, 500, 1000, 1500, 2000]
+    for split in settings_of("1c"):
+        assert SplitOptions(**split["options"]).alpha == 0.5 and split["options"]["points"] == [200, 500, 1000, 1500, 2000]
     tempers = {
         arm: {unit["model"]["temper"] for unit in settings_of("2a") if unit["agent"] == arm}
         for arm in ("nested_cts", "nested_nig")

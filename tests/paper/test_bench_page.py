@@ -79,7 +79,7 @@ def test_the_page_says_everything(kept: bench_page.Archive) -> None:
     assert "![Tempering the posterior, by backend](figures/2a-1.svg)" in text
     shown = bench_page.html_page(kept, {"2a-1": "<?xml?><svg><title>x</title></svg>"})
     assert "<svg><title>x</title></svg>" in shown and "<?xml" not in shown
-    assert len(re.findall("<section", shown)) == 3
+    assert len(re.findall("<section", shown)) == 4
 
 
 def test_the_head_says_by_what_claims_are_judged_and_leads_on(kept: bench_page.Archive) -> None:

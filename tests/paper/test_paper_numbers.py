@@ -61,7 +61,7 @@ PRINTED: dict[str, Numbers] = {
     "1a": SHIFTS,
     "1b": {**AGENTS},
     "1b-settings": {"200 episodes, lambda = 0.5": AGENTS},
-    "1c": BOUNDS,
+    "1c": {**BOUNDS, "nested_cts, standardised": BOUNDS["nested_cts"]},
     "2a": POWERS,
     "3a": RULES,
     "3b": GRIDS,

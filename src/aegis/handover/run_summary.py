@@ -255,6 +255,12 @@ def _verdict(handover: GateRun) -> str:
         return (
             f"Given back: after {state.episode} episodes the legacy controls every level again; the agent has had {_named(past)}."
         )
+    if not state.deployed and (certified := [item for item in state.challenges if item.crossed is not None]):
+        names = _named(dict.fromkeys(item.level for item in certified))
+        return (
+            f"Certified at risk {risk}, not handed over yet: {names}. After {state.episode} episodes the legacy controls every "
+            "level; the gate waits for a policy with a larger cap (patience)."
+        )
     if not state.deployed:
         return (
             f"Not yet: after {state.episode} episodes the legacy controls every level; no gain could be certified at risk {risk}."

@@ -18,7 +18,16 @@ from aegis.paper.measure_table import MEASURES, MetricNames, metrics_of
 
 NAMING_METRICS = ("metric", "than", "over", "among")  # entries under `with` that may name a metric
 
-OF_SWEEPS = ("concave", "draws", "flat", "peak", "ranks", "same peak", "trend")  # tests over all values of what is swept
+OF_SWEEPS = (
+    "concave",
+    "draws",
+    "flat",
+    "peak",
+    "pooled",
+    "ranks",
+    "same peak",
+    "trend",
+)  # tests over all values of what is swept
 
 OF_LISTS = ("contraction",)  # tests that look at a whole list
 

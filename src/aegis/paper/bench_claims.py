@@ -67,6 +67,15 @@ def welch(
     return bool(test.pvalue < level), _test_words(left.mean() - right.mean(), test.statistic, test.df, test.pvalue)
 
 
+def pooled(results: BenchResults, above: str, below: str, metric: str = "reward", level: float = 0.05) -> Answer:
+    """Say whether one arm is above another over all runs at all values of what is swept: Welch's t-test, one-sided."""
+    left, right = (np.concatenate([_at(results, arm, metric, value) for value in results.values()]) for arm in (above, below))
+    _enough(left, right)
+    test = _two_samples(left, right)
+    words = _test_words(left.mean() - right.mean(), test.statistic, test.df, test.pvalue)
+    return bool(test.pvalue < level), f"over {left.size} and {right.size} runs: {words}"
+
+
 def tied(
     results: BenchResults, left: str, right: str, metric: str = "reward", at: int | None = None, level: float = 0.05
 ) -> Answer:
@@ -450,6 +459,7 @@ TESTS: Mapping[str, Callable[..., Answer]] = {
     "higher": higher,
     "paired": paired,
     "peak": peak,
+    "pooled": pooled,
     "positive": positive,
     "ranks": ranks,
     "same peak": same_peak,

@@ -192,7 +192,7 @@ _OUR_VERDICTS = {HOLDS: "hold", FAILS: "do not", UNTESTED: "cannot be tested"}
 
 
 def _counted(verdicts: Sequence[str], words: Mapping[str, str]) -> str:
-    shown = [f"{verdicts.count(verdict)} {said}" for verdict, said in words.items() if verdict == HOLDS or verdict in verdicts]
+    shown = [f"{verdicts.count(verdict)} {word}" for verdict, word in words.items() if verdict == HOLDS or verdict in verdicts]
     return ", ".join(shown)
 
 
