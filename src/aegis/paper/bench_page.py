@@ -17,12 +17,50 @@ from aegis.paper.bench_file import Bench, list_benches, load_bench
 from aegis.paper.bench_results import FLIP, BenchResults, change_words, settings_of
 from aegis.paper.bench_units import key_of, plan_bench
 from aegis.paper.code_digest import code_version
-from aegis.paper.paper_statements import PARTLY, Statement, judge_statements
 from aegis.version import __version__
 
 LONGEST = 8  # lists with more numbers are for pictures
 
 DIGITS = 7
+
+
+PARTLY = "holds under some readings"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of the paper. readings: by name the verdict of each; a reading without a name is the only one."""
+
+    words: str
+    readings: dict[str, str]
+
+    @property
+    def verdict(self) -> str:
+        """Return the verdict over all readings that can be tested."""
+        tested = {verdict for verdict in self.readings.values() if verdict != UNTESTED}
+        return tested.pop() if len(tested) == 1 else PARTLY if tested else UNTESTED
+
+    def holds_under(self) -> list[str]:
+        """Return the names of the readings under which it holds."""
+        return [name for name, verdict in self.readings.items() if verdict == HOLDS and name]
+
+
+def judge_statements(claims: Iterable[JudgedClaim]) -> dict[str, Statement]:
+    """Return the statements of the paper by their words.
+
+    A reading may have several claims, such as one for each noise level: it fails if any of them does, and holds if all do.
+    """
+    verdicts: dict[str, dict[str, list[str]]] = {}
+    for claim in claims:
+        if claim.of == "paper":
+            verdicts.setdefault(claim.statement, {}).setdefault(claim.reading, []).append(claim.verdict)
+    return {
+        words: Statement(words, {name: _of_all(own) for name, own in readings.items()}) for words, readings in verdicts.items()
+    }
+
+
+def _of_all(verdicts: list[str]) -> str:
+    return next((verdict for verdict in (FAILS, UNTESTED) if verdict in verdicts), HOLDS)
 
 
 @dataclass(frozen=True)
