@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from bench_cases import SETTINGS
 
-from aegis.paper.measure_table import MEASURES, metrics_of
+from aegis.paper.measure_table import MEASURES, TRUE_VALUES, metrics_of
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -20,6 +20,14 @@ def test_the_spread_of_a_mechanism_is_a_metric_where_it_is_asked_for() -> None:
     settings = {**SETTINGS["online"], "options": {"spread_of": "Q"}}
     (own,) = MEASURES["online"](settings, [0])
     assert set(own) == set(metrics_of("online", settings).all) == {*metrics_of("online", SETTINGS["online"]).all, "spread"}
+
+
+def test_true_values_can_be_left_out_of_split() -> None:
+    settings = {**SETTINGS["split"], "options": {**SETTINGS["split"]["options"], "true_values": False}}
+    (own,) = MEASURES["split"](settings, [0])
+    assert (
+        set(own) == set(metrics_of("split", settings).all) == set(metrics_of("split", SETTINGS["split"]).all) - set(TRUE_VALUES)
+    )
 
 
 def test_measures_are_documented() -> None:

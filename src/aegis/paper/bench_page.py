@@ -283,7 +283,7 @@ def differing_results(archive: Archive) -> list[dict[str, str]]:
 def _verdict_words(verdict: str, statement: Statement) -> str:
     """Return a verdict, and under which other readings the statement holds."""
     elsewhere = statement.holds_under()
-    return f"{verdict}; holds under: {', '.join(elsewhere)}" if elsewhere else verdict
+    return f"{verdict}; holds under: {'; '.join(elsewhere)}" if elsewhere else verdict
 
 
 def _reasons(bench: Bench, apart: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -34,21 +34,24 @@ _FIXED_METRICS: Mapping[str, MetricNames] = {
         )
     ),
     "online": MetricNames(("reward", "last", "oracle", "regret"), ("curve",)),
-    "split": MetricNames(
-        ("bound", "bound_root", "certified", "value", "value_p0", "share", "covered", "handed", "reward"), SPLIT_LISTS
-    ),
+    "split": MetricNames(("bound", "bound_root", "certified", "handed", "reward"), SPLIT_LISTS),
 }
+TRUE_VALUES = ("value", "value_p0", "share", "covered")
 
 
 def metrics_of(measure: str, settings: Mapping[str, Any]) -> MetricNames:
     """Return what a run of a measure gives under some settings."""
     if measure == "gate":
         return MetricNames(gate_metrics(settings), ("curve", "bound"))
-    if measure == "online" and settings.get("options", {}).get("spread_of") is not None:
+    options = settings.get("options", {})
+    if measure == "online" and options.get("spread_of") is not None:
         known = _FIXED_METRICS["online"]
         return MetricNames((*known.numbers, "spread"), known.lists)
+    if measure == "split" and options.get("true_values", True):
+        known = _FIXED_METRICS["split"]
+        return MetricNames((*known.numbers, *TRUE_VALUES), known.lists)
     if measure == "shift":
-        shifts = tuple(settings.get("options", {}).get("shifts", ()))
+        shifts = tuple(options.get("shifts", ()))
         return MetricNames(("source", *shifts, *(f"oracle_{name}" for name in shifts)))
     return _FIXED_METRICS[measure]
 
