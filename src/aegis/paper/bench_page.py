@@ -317,8 +317,9 @@ def _differing_section(archive: Archive) -> list[str]:
 
 
 READINGS_TEXT = (
-    "What the paper leaves open, such as the units of inputs, is read in more than one way; a statement of the paper is "
-    "judged under each reading, and one of which a reading holds is not called false."
+    "The paper leaves some settings open, such as the units of inputs. Each statement is judged under every reading that was "
+    "run. A statement that holds under one of them is not called false. It may take different readings to make different "
+    "statements hold."
 )
 
 
