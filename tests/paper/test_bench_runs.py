@@ -34,6 +34,16 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert [row["runs"] for row in collect_results(more, ResultStore(tmp_path)).rows()] == [4, 4]
 
 
+def test_benches_with_units_in_common_do_not_take_each_others_runs(tmp_path: Path) -> None:
+    few, many = bench(), bench().model_copy(update={"name": "other"})
+    plans = [plan_bench(few, "quick", {"seeds": 2}), plan_bench(many, "quick", {"seeds": 4})]
+    assert plans[0].units[0].key == plans[1].units[0].key
+    for plan in plans:
+        run_plans([plan], ResultStore(tmp_path))
+    kept = ResultStore(tmp_path)
+    assert [{row["runs"] for row in collect_results(plan, kept).rows()} for plan in plans] == [{2}, {4}]
+
+
 def test_seeds_do_not_depend_on_what_runs_beside_them_or_on_the_process_they_run_in(tmp_path: Path) -> None:
     plan, more = plan_bench(bench(), "quick", {"seeds": 2}), plan_bench(bench(), "quick", {"seeds": 7})
     alone, together = ResultStore(None), ResultStore(tmp_path)

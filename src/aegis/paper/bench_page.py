@@ -226,7 +226,7 @@ _VERDICTS = {
     FAILS: "under none",
     UNTESTED: "cannot be tested",
 }
-_OUR_VERDICTS = {HOLDS: "hold", FAILS: "do not", UNTESTED: "cannot be tested"}
+_OUR_VERDICTS = {HOLDS: "hold", FAILS: "not", UNTESTED: "cannot be tested"}
 
 
 def _counted(verdicts: Sequence[str], words: Mapping[str, str]) -> str:

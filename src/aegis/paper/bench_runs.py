@@ -24,15 +24,16 @@ class ResultStore:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self._results: dict[str, dict[int, RunMetrics]] = {}
+        self._results: dict[tuple[str, str], dict[int, RunMetrics]] = {}  # benches may have units in common
 
     def read(self, unit: BenchUnit) -> dict[int, RunMetrics]:
         """Return the results of a unit by seed; a line that is damaged does not count."""
-        if unit.key not in self._results:
+        own = unit.bench, unit.key
+        if own not in self._results:
             names = set(metrics_of(unit.measure, unit.settings).all)
             runs = {} if self.folder is None else stored_runs(unit.key, unit.key, self.folder / unit.bench)
-            self._results[unit.key] = {seed: run[0] for seed, run in runs.items() if run and names <= set(run[0])}
-        return dict(self._results[unit.key])
+            self._results[own] = {seed: run[0] for seed, run in runs.items() if run and names <= set(run[0])}
+        return dict(self._results[own])
 
     def add(self, unit: BenchUnit, results: Mapping[int, RunMetrics]) -> None:
         """Keep results of a unit, by seed."""
@@ -40,7 +41,7 @@ class ResultStore:
         if self.folder is not None:
             runs = {seed: [metrics] for seed, metrics in results.items()}
             append_runs(unit.key, unit.key, runs, self.folder / unit.bench, unit.parts)
-        self._results[unit.key] |= dict(results)
+        self._results[unit.bench, unit.key] |= dict(results)
 
     def missing(self, unit: BenchUnit, seeds: Iterable[int]) -> list[int]:
         """Return the seeds whose results are not there."""
