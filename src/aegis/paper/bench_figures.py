@@ -12,7 +12,7 @@ import numpy as np
 from aegis.errors import SettingError, check_choice
 from aegis.files import atomic_write
 from aegis.paper.bench_file import BenchFigure
-from aegis.paper.bench_results import BenchResults, MissingResult, paper_number
+from aegis.paper.bench_results import FLIP, BenchResults, MissingResult, paper_number
 from aegis.paper.bench_units import key_of
 from aegis.problem import Array
 
@@ -39,12 +39,15 @@ def bar_style(place: int) -> dict[str, Any]:
     return {"color": COLOURS[n], "hatch": HATCHES[n], "edgecolor": "white", "linewidth": 0.8}
 
 
+LEGEND_LETTERS, MARK_LETTERS = 72, 6  # that fit beside each other above a picture, and as many as a mark takes
+
+
 def place_legend(axes: Any) -> None:
     """Put the legend above the picture, where it hides nothing."""
-    handles = axes.get_legend_handles_labels()[0]
+    handles, names = axes.get_legend_handles_labels()
     if handles:
-        columns = min(len(handles), 3 if len(handles) > 4 else 4)
-        axes.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=columns)
+        columns = min(len(handles), 3 if len(handles) > 4 else 4, LEGEND_LETTERS // (max(map(len, names)) + MARK_LETTERS))
+        axes.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=max(columns, 1))
 
 
 def mean_and_sd(numbers: Array) -> tuple[float, float]:
@@ -118,7 +121,7 @@ def _finish(axes: Any, names: list[str], label: str) -> None:
 SHOWN = {
     "published": "published, no certificate",
     "biased": "biased, no certificate",
-    "sharp": "sharp, on a learning logger: no certificate",
+    "sharp": "sharp, no certificate",
     "ours": "ours",
 }
 
@@ -140,6 +143,11 @@ def sweep(axes: Any, results: BenchResults, wanted: BenchFigure) -> None:
     for place, arm in enumerate(results.bench.arms):
         means, spreads = zip(*[mean_and_sd(results.of(arm, wanted.metric, value)) for value in values], strict=True)
         axes.errorbar(values, means, yerr=spreads, capsize=3, label=arm, **line_style(place))
+        if wanted.metric.startswith(FLIP):
+            if all(isinstance(value, int | float) for value in values):
+                margin = 0.05 * (max(values) - min(values))
+                axes.set_xlim(min(values) - margin, max(values) + margin)
+            _mark_never(axes, [value for value, mean in zip(values, means, strict=True) if np.isnan(mean)], place)
         for value in values:
             known = None if several else paper_number(results.bench, arm, value)
             if known is not None:
@@ -150,28 +158,39 @@ def sweep(axes: Any, results: BenchResults, wanted: BenchFigure) -> None:
     place_legend(axes)
 
 
+def _mark_never(axes: Any, values: list[Any], place: int) -> None:
+    """Say at the top of a picture where nothing changed hands in any run."""
+    for value in values:
+        height, style = 0.97 - 0.06 * place, {"ha": "center", "va": "top", "fontsize": 7, "color": line_style(place)["color"]}
+        axes.text(value, height, "never", transform=axes.get_xaxis_transform(), **style)
+
+
 def convergence(axes: Any, results: BenchResults, wanted: BenchFigure) -> None:
-    """Draw lower bounds against the number of episodes; those far below zero on a symmetric logarithmic scale."""
-    (arm,) = list(results.bench.arms)[:1]
+    """Draw lower bounds of every arm against the number of episodes, those far below zero on a symmetric logarithmic scale."""
+    arms, canvas = list(results.bench.arms), axes.figure
+    axes.remove()
+    canvas.set_size_inches(canvas.get_size_inches()[0], 1.15 * canvas.get_size_inches()[1])
+    panels = canvas.subplots(1, len(arms), sharey=True, squeeze=False)[0]
+    for panel, arm in zip(panels, arms, strict=True):
+        _bounds_panel(panel, results, arm)
+        panel.set(xlabel="episodes", title=arm if len(arms) > 1 else "")
+    panels[0].set(ylabel=wanted.label)
+    handles, names = panels[0].get_legend_handles_labels()
+    canvas.legend(handles, names, frameon=False, fontsize=8, loc="outside upper center", ncol=3)
+
+
+def _bounds_panel(axes: Any, results: BenchResults, arm: str) -> None:
     points = results.bench.base.options["points"]
     for place, metric in enumerate(("published", "biased", "sharp", "ours")):
         bounds = _lists(results, arm, metric)
-        axes.errorbar(
-            points[: bounds.shape[1]],
-            bounds.mean(axis=0),
-            yerr=bounds.std(axis=0),
-            capsize=3,
-            label=SHOWN[metric],
-            **line_style(place),
-        )
+        mean, spread = bounds.mean(axis=0), bounds.std(axis=0)
+        axes.errorbar(points[: mean.size], mean, yerr=spread, capsize=3, label=SHOWN[metric], **line_style(place))
         known = [(point, paper_number(results.bench, arm, f"{metric}@{key_of(point)}")) for point in points]
         marks = [(point, reported.mean) for point, reported in known if reported is not None]
         if marks:
             axes.plot(*zip(*marks, strict=True), **PAPER_MARK, label="paper" if place == 0 else None)
     axes.axhline(float(results.of(arm, "value").mean()), color="black", linestyle=":", label="true value")
     axes.set_yscale("symlog", linthresh=10)
-    axes.set(xlabel="episodes", ylabel=wanted.label)
-    place_legend(axes)
 
 
 def banner(axes: Any, results: BenchResults, wanted: BenchFigure) -> None:
