@@ -192,8 +192,9 @@ PAGE_HEAD = """# The paper, experiment by experiment
 
 {extent} of the paper's evaluation, run by this package: `aegis bench run {names} --preset {preset}`, then
 `aegis bench report --preset {preset}`. Rewards are sums over an episode, means ± standard deviations over seeds. *Oracle* is the
-best reward that a controller of the same levels can reach. A claim holds, does not hold, or cannot be tested; beside it you
-see the numbers behind the verdict and whose claim it is. What the paper says is in its own column.
+best expected reward that a controller of the same levels can reach; a mean over few episodes can lie above it. A claim holds,
+does not hold, or cannot be tested; beside it you see the numbers behind the verdict and whose claim it is. What the paper says is
+in its own column.
 
 {judged} [Every item of the paper]({items}) has its code and its test in a table; the paper's
 [open problems]({problems}) have a page of their own.
@@ -221,7 +222,7 @@ def claims_summary(archive: Archive) -> str:
 
 
 _VERDICTS = {
-    HOLDS: "hold under every reading that was tested",
+    HOLDS: "hold under every reading that is judged",
     PARTLY: "under some readings",
     FAILS: "under none",
     UNTESTED: "cannot be tested",
@@ -318,8 +319,8 @@ def _differing_section(archive: Archive) -> list[str]:
 
 READINGS_TEXT = (
     "The paper leaves some settings open, such as the units of inputs. Each statement is judged under every reading that was "
-    "run. A statement that holds under one of them is not called false. It may take different readings to make different "
-    "statements hold."
+    "judged. A statement that holds under one of them is not called false. It may take different readings to make different "
+    "statements hold. Settings tried beside stand in rows of their own and judge nothing."
 )
 
 
