@@ -21,6 +21,7 @@ from aegis.files import json_digest
 from aegis.handover import (
     GateCount,
     GateSettings,
+    event_from_plain,
     event_to_plain,
     open_gate,
     refuse_interval_actions,
@@ -238,8 +239,10 @@ class GateWriter:
         if first is None:
             raise StoreDamaged(f"gate '{self.name}': record 1 is missing; restore a backup")
         now = json.loads(json.dumps(about))
+        # Read as an event: settings that came with a later release have the default that the gate was opened with.
+        before = {**first.body, "event": json.loads(json.dumps(event_to_plain(event_from_plain(first.body["event"]))))}
         for what, word in (("problem", "problem file"), ("event", "settings")):
-            if first.body[what] != now[what]:
+            if before[what] != now[what]:
                 raise SettingError(
                     f"gate '{self.name}' in {self.database.shown} was opened with another {word}: a gate keeps what it was "
                     "opened with; use those, or open another gate with --name"
