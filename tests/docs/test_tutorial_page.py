@@ -10,6 +10,7 @@ import page_steps
 import pytest
 
 from aegis.adapters import read_dataset
+from pages import typed
 
 PAGE = page_steps.page("tutorial.md")
 
@@ -38,6 +39,17 @@ def test_the_tutorial_gives_what_it_shows(reader: page_steps.Reader) -> None:
 def test_the_certificate_comes_in_the_third_step(reader: page_steps.Reader) -> None:
     ahead = PAGE.split("## 4.")[0]
     assert "```text\nCertified:" in ahead.split("## 3.")[1] and "exit code" not in ahead
+
+
+def test_the_mended_log_gives_the_same_gain(reader: page_steps.Reader) -> None:
+    log = "unlogged/log.parquet --problem unlogged/problem.yaml"
+    with reader.at_work():
+        typed(f"aegis learn {log} --kind capped --out mended")
+        typed(f"aegis certify {log} --policy mended --out mended.json")
+    gains = [
+        json.loads((reader.place / f"{name}.json").read_text())["summary"]["gain_lower"] for name in ("certificate", "mended")
+    ]
+    assert gains[0] == gains[1]
 
 
 def test_no_step_overwrites_what_another_wrote() -> None:
