@@ -49,7 +49,7 @@ docs: $(STAMP)
 	$(BIN)/python -m properdocs build --strict --clean
 	@echo "The documentation is in build/site: open build/site/index.html in a browser."
 
-# The two pictures of the README; the report needs Chromium.
+# The pictures of docs/commands.md and the README; the report needs Chromium.
 screenshots: $(STAMP)
 	$(BIN)/python tools/screenshots.py
 

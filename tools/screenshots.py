@@ -1,7 +1,8 @@
-"""The pictures of the README: its own commands are run, and what they print and the report they write are drawn.
+"""The pictures of docs/commands.md and the README: their own commands are run, and what comes out is drawn.
 
     python tools/screenshots.py            # both: docs/figures/terminal.svg and docs/figures/report.png
-    python tools/screenshots.py terminal   # the terminal alone, without a browser
+    python tools/screenshots.py terminal   # what the commands of docs/commands.md print, without a browser
+    python tools/screenshots.py report     # the report that the example of the README writes
 
 The report needs Playwright (among the `dev` extras) and Chromium (`apt-get install chromium`, or AEGIS_CHROMIUM=/path).
 """
@@ -44,26 +45,34 @@ FRAME = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg
 
 
 def main() -> None:
-    """Run the commands of the README in an empty folder and draw what came of them."""
+    """Run the commands of each page in an empty folder and draw the result."""
     wanted = sys.argv[1:] or ["terminal", "report"]
-    with tempfile.TemporaryDirectory() as name:
-        said = run_all(commands((ROOT / "README.md").read_text(encoding="utf-8")), Path(name))
-        if "terminal" in wanted:
-            (FIGURES / "terminal.svg").write_text(drawn(said), encoding="utf-8")
-        if "report" in wanted:
+    if "terminal" in wanted:
+        with tempfile.TemporaryDirectory() as name:
+            (FIGURES / "terminal.svg").write_text(drawn(run_all(commands("docs/commands.md"), Path(name))), encoding="utf-8")
+    if "report" in wanted:
+        with tempfile.TemporaryDirectory() as name:
+            run_all(commands("README.md"), Path(name))
             photograph(Path(name) / "report.html", FIGURES / "report.png")
 
 
-def commands(readme: str) -> list[str]:
-    """Return the commands of the README from a simulated log to a verified certificate."""
-    found = [re.sub(r" +", " ", line) for line in re.findall(r"^    (aegis .*)$", readme, flags=re.M)]
+def commands(page: str) -> list[str]:
+    """Return the commands of a page from its log to a verified certificate."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = [re.sub(r" +", " ", line) for line in re.findall(r"^(?:    )?(aegis .*)$", text, flags=re.M)]
     names = [line.split()[1] for line in found]
     return found[: names.index("verify") + 1]
 
 
 def run_all(lines: list[str], folder: Path) -> dict[str, str]:
     """Run commands one after the other in a folder; return what each printed on stdout, with colours."""
-    surroundings = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
+    surroundings = {
+        **os.environ,
+        "AEGIS_LEDGER": str(folder / "ledger"),
+        "FORCE_COLOR": "1",
+        "COLUMNS": str(COLUMNS),
+        "TERM": "xterm-256color",
+    }
     said = {}
     for line in lines:
         words = [sys.executable, "-m", "aegis", *shlex.split(line)[1:]]

@@ -19,6 +19,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("examples/heartsteps.md", "examples/open-bandit.md", "examples/oats.md", "examples/hillstrom.md"),
     ),
     "Commands": (
+        "commands.md",
         *("init.md", "audit.md", "plan.md", "learn.md", "certify.md", "report.md", "compare.md", "handover.md", "validate.md"),
         "bench.md",
     ),

@@ -24,25 +24,27 @@ from aegis.problem import load_problem
 ROOT = Path(__file__).parents[2]
 
 
-def sample(name: str, folder: Path) -> Path:
-    """Write a small file of the shape of a data set."""
+def sample(name: str, folder: Path) -> list[Path]:
+    """Write small files of the shape of a data set."""
+    if name == "coating":
+        return []
     if name == "heartsteps":
-        return write_suggestions(folder / "suggestions.csv", suggestions())
+        return [write_suggestions(folder / "suggestions.csv", suggestions())]
     if name == "oats":
-        return write_oats(folder / "yates.oats.tsv", oats())
+        return [write_oats(folder / "yates.oats.tsv", oats())]
     if name == "hillstrom":
-        return write_customers(folder / "hillstrom.csv", customers())
+        return [write_customers(folder / "hillstrom.csv", customers())]
     logs = {logger: impressions(logger, "all", seed=3) for logger in ("random", "bts")}
-    return write_wheel(folder / "obp.whl", "all", logs)
+    return [write_wheel(folder / "obp.whl", "all", logs)]
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_every_data_set_writes_a_log_that_reads_with_its_problem_file(name: str, tmp_path: Path) -> None:
-    written = read_dataset(name, [sample(name, tmp_path)]).write(tmp_path / "out")
+    written = read_dataset(name, sample(name, tmp_path)).write(tmp_path / "out")
     problem = load_problem(written["problem"])
     batch = Source(written["log"], problem).read()
     assert len(batch) and problem.reward.range is not None
-    assert problem == read_dataset(name, [sample(name, tmp_path)]).problem
+    assert problem == read_dataset(name, sample(name, tmp_path)).problem
 
 
 @pytest.mark.parametrize("name", DATASETS)

@@ -40,7 +40,8 @@ QUICKER = {
 }
 
 # The test that runs a block, in a file that reads the page.
-_README = "tests/test_readme.py::test_the_commands_of_the_readme_run_one_after_the_other"
+_README = "tests/test_readme.py::test_the_example_prints_what_it_shows"
+_COMMANDS = "tests/docs/test_commands_page.py::test_the_commands_of_the_page_run_one_after_the_other"
 _WORKED = "tests/cli/test_handover_docs.py::test_the_worked_run_prints_what_the_page_shows"
 _STAGED = "tests/cli/test_handover_docs.py::test_the_file_of_the_page_runs"
 _LOG = "tests/logs/test_logs_page.py::test_the_example_is_the_log_it_says"
@@ -49,9 +50,8 @@ _GREENHOUSE = "tests/cli/test_validate.py::test_a_plant_of_ones_own"
 _STORE = "tests/service/test_serve_page.py::test_the_commands_of_the_page_run"
 RUN_BY = {
     ("README.md", "make demo"): "tests/test_readme.py::test_both_make_targets_exist_and_ci_runs_the_tests",
-    ("README.md", "import aegis"): "tests/test_readme.py::test_python_example_runs",
-    ("README.md", "aegis simulate"): _README,
-    ("README.md", "aegis handover"): _README,
+    ("README.md", "pip install ."): _README,
+    ("README.md", "..."): _README,
     ("docs/bench.md", "title: Does standardising"): "tests/paper/test_bench_page.py::test_the_file_on_the_page_is_a_bench",
     ("docs/bench.md", "from aegis import paper"): "tests/paper/test_bench_page.py::test_the_program_on_the_page_runs",
     (
@@ -59,6 +59,9 @@ RUN_BY = {
         '"sensitivity"',
     ): "tests/certificate/test_certify_page.py::test_the_sensitivity_on_the_page_has_its_fields",
     ("docs/certify.md", "propensity:"): "tests/certificate/test_certify_page.py::test_the_propensity_on_the_page_is_one",
+    ("docs/commands.md", "aegis simulate"): _COMMANDS,
+    ("docs/commands.md", "aegis handover"): _COMMANDS,
+    ("docs/commands.md", "import aegis"): "tests/docs/test_commands_page.py::test_python_example_runs",
     ("docs/compare.md", "aegis compare"): _COMPARED,
     ("docs/compare.md", "import aegis"): _COMPARED,
     ("docs/compare.md", "from aegis import Source"): _COMPARED,

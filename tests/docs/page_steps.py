@@ -1,8 +1,8 @@
 """Following a page of the documentation literally, as tests/pages.py does, but to the letter: it shows what is printed.
 
 A page is followed from top to bottom in one folder, its files are saved, its commands typed, its Python run in one namespace. A
-`text` block is what the block before it printed, line by line; a line `...` stands for any number of lines. Blocks of other
-kinds are left to tests/docs/test_doc_pages.py.
+`text` block is what the block before it printed, line by line; a line `...` stands for any number of lines. A `diff` block is
+applied to the file that it names. Blocks of other kinds are left to tests/docs/test_doc_pages.py.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class Reader:
         """Do what one block says, and return what was printed; what was printed last, if it says nothing."""
         if file := NAMES_A_FILE.search(block.before):
             (self.place / file[1]).write_text(block.text, encoding="utf-8")
+        elif block.language == "diff":
+            edit(self.place, block.text)
         elif block.language == "sh":
             with self.at_work():
                 return "".join(typed(line) for line in commands(block.language, block.text))
@@ -72,6 +74,18 @@ class Reader:
             patch.setitem(sys.modules, self.module.__name__, self.module)  # dataclasses look themselves up
             patch.syspath_prepend(str(self.place))
             yield
+
+
+def edit(place: Path, difference: str) -> None:
+    """Apply a unified diff of one file in a folder; what it takes away, and the lines around, must be there exactly once."""
+    head, *hunks = re.split(r"^@@ .*\n", difference, flags=re.M)
+    file = place / re.match(r"--- (\S+)\n\+\+\+ \1\n", head)[1]  # type: ignore[index]
+    text = file.read_text(encoding="utf-8")
+    for hunk in hunks:
+        old, new = ("".join(f"{line[1:]}\n" for line in hunk.splitlines() if line[0] in f" {sign}") for sign in "-+")
+        assert text.count(old) == 1, f"{file.name} has {text.count(old)} places with\n{old}"
+        text = text.replace(old, new)
+    file.write_text(text, encoding="utf-8")
 
 
 def agrees(shown: str, printed: str) -> bool:

@@ -29,7 +29,7 @@ def others(page: str) -> set[str]:
     if page in FOLLOWED:
         return {block.first for block in blocks_of(page)}
     starts = tuple(start for where, start in {**RUN_BY, **LIKE, **NOT_RUN} if where == page)
-    by_their_test = ("sh", "python", "text") if page in followed() else ()
+    by_their_test = ("sh", "python", "text", "diff") if page in followed() else ()
     return {block.first for block in blocks_of(page) if block.first.startswith(starts) or block.language in by_their_test}
 
 

@@ -72,3 +72,39 @@ def test_what_does_not_come_out_is_noticed(old: str, new: str, tmp_path: Path, m
     assert old in PAGE
     with pytest.raises(AssertionError):
         followed(PAGE.replace(old, new), tmp_path, monkeypatch)
+
+
+EDITED = """Save this as `a/list.yaml`:
+
+```yaml
+first: 1
+second: 2
+third: 3
+```
+
+```diff
+--- a/list.yaml
++++ a/list.yaml
+@@ -1,2 +1,2 @@
+-first: 1
++first: one
+ second: 2
+@@ -3 +3,2 @@
+ third: 3
++fourth: 4
+```
+"""
+
+
+def test_a_difference_is_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").mkdir()
+    followed(EDITED, tmp_path, monkeypatch)
+    assert (tmp_path / "a" / "list.yaml").read_text() == "first: one\nsecond: 2\nthird: 3\nfourth: 4\n"
+
+
+@pytest.mark.parametrize(("old", "new"), [("-first: 1", "-first: 3"), (" third: 3\n+", " third: 4\n+"), ("+++ a/", "+++ b/")])
+def test_a_difference_of_another_file_is_noticed(old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert old in EDITED
+    (tmp_path / "a").mkdir()
+    with pytest.raises((AssertionError, TypeError)):
+        followed(EDITED.replace(old, new), tmp_path, monkeypatch)

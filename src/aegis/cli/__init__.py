@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "demo": "Watch control being handed over on a simulated plant, and a policy certified from a log alone.",
     "simulate": "Write the log of a simulated plant under a legacy, or under a learning agent.",
-    "dataset": "Read a published data set (HeartSteps, Open Bandit, oats, Hillstrom) as a log with its problem file.",
+    "dataset": "Write a log with its problem file: coating (simulated), HeartSteps, Open Bandit, oats or Hillstrom (published).",
     "init": "Draft a commented problem file from the columns of a log.",
     "convert": "Take over a log of another library (Vowpal Wabbit DSJSON, obp), or hand one over to it.",
     "audit": "Check whether a log is fit to certify from: findings, and what to do about each.",
@@ -90,7 +90,7 @@ FIRST_STEPS = (
     ("aegis demo", "the whole story on simulated plants, and pages to read"),
     ("aegis init LOG", "your own log: a draft of its problem file comes first"),
     ("aegis COMMAND --help", "what a command does, with examples"),
-    ("docs/tutorial.md", "in the sources: your own CSV to a verdict"),
+    ("docs/tutorial.md", "in the sources: a certificate in ten minutes"),
 )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 COMPLETIONS = {
     "world": ("unified", "additive", "linear", "plant", "clinic", "dosing"),
     "level world": ("unified", "additive", "linear", "plant", "clinic"),
-    "data set": ("list", "heartsteps", "open-bandit", "oats", "hillstrom"),
+    "data set": ("list", "coating", "heartsteps", "open-bandit", "oats", "hillstrom"),
     "method": ("auto", "water-filled", "robust", "plain"),
     "kind": ("greedy", "planned", "capped", "stepped"),
     "split": ("hash", "time"),

@@ -1,4 +1,4 @@
-"""The table of published data sets: one entry each, by name."""
+"""The table of data sets, published ones and the simulated one of the tutorial: one entry each, by name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aegis.adapters.base import ConvertedLog
+from aegis.adapters.datasets.coating import BATCHES, PROPENSITIES, read_coating
 from aegis.adapters.datasets.heartsteps import read_heartsteps
 from aegis.adapters.datasets.hillstrom import GUARDS, read_hillstrom
 from aegis.adapters.datasets.oats import read_oats
@@ -16,7 +17,7 @@ from aegis.errors import SettingError, check_choice
 
 @dataclass(frozen=True, slots=True)
 class DatasetEntry:
-    """A published data set.
+    """A data set.
 
     what: in a few words. file: what the user points at, and where it comes from. cite, licence: of the data. page: the
     walk-through. read: from the files (and settings) to a log. settings: what may be chosen, by name, the default first.
@@ -32,6 +33,15 @@ class DatasetEntry:
 
 
 DATASETS: dict[str, DatasetEntry] = {
+    "coating": DatasetEntry(
+        what="a simulated coating line: an oven program for every batch, a spray amount for every part; needs no file",
+        file="none, AEGIS simulates it",
+        cite="AEGIS, the data set of its tutorial",
+        licence="Apache-2.0",
+        page="docs/tutorial.md",
+        read=read_coating,
+        settings={"batches": tuple(BATCHES), "propensities": PROPENSITIES},
+    ),
     "heartsteps": DatasetEntry(
         what="HeartSteps V1: send an activity suggestion or not, and of which type; 37 people, six weeks",
         file="suggestions.csv, as published by the authors",
@@ -70,7 +80,7 @@ DATASETS: dict[str, DatasetEntry] = {
 
 
 def read_dataset(name: str, paths: Sequence[str | Path], **settings: object) -> ConvertedLog:
-    """Return the published files `paths` as a log with its problem.
+    """Return the published files `paths` as a log with its problem; the simulated data set reads none.
 
     Raises SettingError if the data set or a setting is unknown, LogError that names file, row and column if a file is not the
     published one.

@@ -1,4 +1,4 @@
-"""`aegis dataset`: a published data set as a log with its problem file."""
+"""`aegis dataset`: a published or simulated data set as a log with its problem file."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ LIST = "list"
 @options.repeated_option("--set overrides", "KEY=VALUE", "Which part of the data set; see the list.")
 @options.as_json
 def command(name: str, files: tuple[Path, ...], out: Path | None, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Read the published FILE of the data set NAME, and write it as a log with its problem file. Without NAME: which there are.
+    """Read the published FILE of the data set NAME, and write a log with its problem file. Without NAME: list all of them.
 
-    The data are yours to fetch: none come with this package. Each data set has a page in docs/examples/ that goes on from here.
+    AEGIS simulates the data set coating, which needs no FILE; docs/tutorial.md goes on from it. You fetch the files of all
+    others. Each of them has a page in docs/examples/.
 
     \b
     Examples:
       aegis dataset
+      aegis dataset coating --out coating/
       aegis dataset heartsteps suggestions.csv --out heartsteps/
       aegis dataset open-bandit obp-0.4.1-py3-none-any.whl --set campaign=men --out men/
     """
