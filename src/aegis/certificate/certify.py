@@ -303,7 +303,7 @@ class _LogPass:
         return learned_splits(self.source, request.candidates, request.fresh, self.data)
 
     def needs_time_split(self, outcome: ScanOutcome) -> bool:
-        """Say whether a split by hash was used though propensities move or follow earlier rewards (theory section 16)."""
+        """Say whether a split by hash was used though propensities move or follow earlier rewards (theory section 1)."""
         if outcome.scan is None or PROPENSITIES_MOVE not in outcome.audit.codes() or self.look.request.frozen is not None:
             return False
         return any(isinstance(split, Split) and split.kind == "hash" for split in outcome.scan.sides.splits)

@@ -2,7 +2,7 @@
 
 B is declared (from caps and promised propensities) or, as in the published experiments, the largest weight observed. lam is the
 closed form lam* on the certified units, 1/sqrt(K), or the closed form on prior units, which the theorem allows. Only the
-conditions of the theorem decide what is called a certificate (theory section 2).
+conditions of the theorem decide what is called a certificate (theory section 6).
 
 The posterior is learned from the log as the paper does: p0 from the prior side, Q after all of it. Three divergences matter, each
 restricted to the mechanisms of the scope: of p0 from the hyper-prior, which a bound with a data-free prior pays for; of Q from

@@ -1,11 +1,11 @@
 """Tests by betting that a mean is zero or one (propensities, weights), and the monitor of a value after a handover.
 
-Propensities (theory section 7). With the whole distribution, `xi = phi(A) - sum_a mu_a phi_a` has mean zero if mu is right.
+Propensities (theory section 8). With the whole distribution, `xi = phi(A) - sum_a mu_a phi_a` has mean zero if mu is right.
 With the propensity of the action taken only, the weight w of an indicator policy has mean one under full overlap. Evidence
 starts at one, is not expected to grow if the propensities are right, and refuses them when it reaches 1/alpha. It costs the
 certificate no delta.
 
-Monitor (docs/theory.md, The gate). Under the hypothesis E[L_k | past] >= v0 each `e = 1 - g (L_k - v0) / (1 - v0)` has mean
+Monitor (docs/theory.md, section 8). Under the hypothesis E[L_k | past] >= v0 each `e = 1 - g (L_k - v0) / (1 - v0)` has mean
 at most one. New wealth enters at every step, `A_k = (A_(k-1) + 1/(k (k+1))) e`, so that a drop after a long good time is
 still found quickly.
 """

@@ -34,7 +34,7 @@ class Grid:
 
 
 def value_grid(centre: int = 0) -> Grid:
-    """Return bets 2^(centre + i), i = -30..30, with weights proportional to (|i| + 2)^-2 (theory section 3).
+    """Return bets 2^(centre + i), i = -30..30, with weights proportional to (|i| + 2)^-2 (theory section 2).
 
     The centre comes from prior data (`value_centre`), never from the data the grid is used on.
     """
@@ -43,7 +43,7 @@ def value_grid(centre: int = 0) -> Grid:
 
 
 def gain_grid(largest: float, centre: int = 0) -> Grid:
-    """Return bets (1 - floor) / (largest (1 + 1e-9)) 2^(-j/2), weights proportional to (1 + |j - centre|)^-3 (theory section 5).
+    """Return bets (1 - floor) / (largest (1 + 1e-9)) 2^(-j/2), weights proportional to (1 + |j - centre|)^-3 (theory section 3).
 
     largest: T_max, the largest total variation between candidate and comparator: 1 - 1/W if the candidate is capped at W
     times the comparator, 1 if it is not. It exceeds 1 only where weights of other decisions multiply it. With T_max = 0 the two

@@ -1,4 +1,4 @@
-"""Water-filled bets on one level, or two at once: every bet gets the control variate that suits it best (theory section 5).
+"""Water-filled bets on one level, or two at once: every bet gets the control variate that suits it best (theory section 3).
 
 One level. For one decision with logging probabilities nu, a signed weight z per action, a prediction of the reward in [0,
 1] and a worst case T, each bet g solves for the level t in `sum_a nu_a (t - kappa_a)^+ = (1 - floor)/g - T` and stakes `E =

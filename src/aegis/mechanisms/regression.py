@@ -131,7 +131,7 @@ class NIG:
         return float(np.sum(each))
 
     def kl(self, other: NIG) -> float:
-        """Return KL(self || other) in nats, summed over outputs (theory section 8)."""
+        """Return KL(self || other) in nats, summed over outputs (theory section 5)."""
         p, q = self.moments(), other.moments()
         size = p.mean.shape[0]
         ratio, _ = sla.lapack.dtrtrs(p.factor, q.factor, lower=True)  # P1^-1/2 P0^1/2

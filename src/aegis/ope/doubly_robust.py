@@ -2,7 +2,7 @@
 
 One level in scope: the control variate is scaled by the largest s(x) <= 1, a function of the context only, that keeps the
 result above -c at every action for rewards 0 and 1. Several levels: nested, each level's prediction cut at kappa over the
-weight it is multiplied with (theory section 5). Both need the whole logging distribution at the levels in scope.
+weight it is multiplied with (theory section 4). Both need the whole logging distribution at the levels in scope.
 
 With a stated incumbent, u = mu/nu (theory section 12): at one level `D = (w - u) r + s [sum (pi - mu) r^ - (w - u) r^_A]`,
 which needs a known bound of u. Nested, both sides are estimated: what the candidate earns and what the incumbent fails to

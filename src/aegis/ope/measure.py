@@ -1,7 +1,7 @@
 """The reward, or a guard, as a number in [0, 1] where 1 is best; missing values; a declared range of means; predictions.
 
 A missing value may be anything in [0, 1]: every bound takes the end that hurts it (`Observed.worst`). A declared range of the
-mean reward below a decision may be narrower than that of single rewards (theory section 5): rewards r in [0, 1] become
+mean reward below a decision may be narrower than that of single rewards (theory section 3): rewards r in [0, 1] become
 r' = (r - low)/width. A bet of lam on a gain in r is a bet of lam width on the gain in r'. Evidence, bets and bounds stay on
 the scale of single rewards, and only their reach grows.
 

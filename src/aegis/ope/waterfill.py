@@ -2,7 +2,7 @@
 
 A unit's factor is the nested mean of its decisions' factors; r is the mean reward below a decision. The comparator mu is the
 incumbent where it is stated, else the logger nu. With `carry_over: within` the probabilities of candidate and comparator are
-multiplied by their G, the weight of all earlier in-scope decisions of the episode (theory sections 5 and 12).
+multiplied by their G, the weight of all earlier in-scope decisions of the episode (theory sections 3 and 12).
 
 Where propensities may be wrong by a factor (theory section 7) the factors are valid at one level only, for every true
 propensity within it. They are about means given the context, so that propensities must be fitted on other data.

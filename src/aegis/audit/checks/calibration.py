@@ -1,6 +1,6 @@
 """Calibration: are actions taken as often as their propensities say? Bets for each action and slice of the context.
 
-With the whole distribution, the surprise `1{A = a} - mu_a` has mean zero (theory section 7). With the propensity of the
+With the whole distribution, the surprise `1{A = a} - mu_a` has mean zero (theory section 8). With the propensity of the
 action taken only, the weight `1{A = a} / mu` has mean one where a is always possible; at most one otherwise, so that only a
 mean above one refutes the propensities, unless a lowest probability is declared.
 

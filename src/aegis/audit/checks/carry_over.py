@@ -1,6 +1,6 @@
 """Carry-over: does a decision affect later ones of its episode, or whether there are any?
 
-Carry-over. Under `carry_over: none` it must not affect them (theory section 1a). `E[(w_earlier - 1) f(later)] = 0` for the
+Carry-over. Under `carry_over: none` it must not affect them (theory section 1, A1). `E[(w_earlier - 1) f(later)] = 0` for the
 weight of any policy at the earlier decision and any f of the later one's context or reward. f is a sign at a cut point; the
 policies are uniform choices from sets of actions, and the candidate where there is one. The pairs are next siblings, those
 after them, all earlier siblings together, and the last decision below an outer one with the next outer decision of the
@@ -10,7 +10,7 @@ All earlier siblings together: the sign of what comes now times the mean excess 
 do not act on it, and is at least -1. Turned around, an earlier choice has the sum of the later signs, each divided by how
 many choices come before it: sums from the end, one pass over the rows.
 
-Sizes (theory section 1c). Whether a decision has a next sibling must not depend on its action, which was drawn at random: a
+Sizes (theory section 1, A3). Whether a decision has a next sibling must not depend on its action, which was drawn at random: a
 test by betting. Nor on its reward: among siblings of one place, the last ones are compared with the others by how their
 reward differs from the mean of the siblings before, which takes out what the parent has in common. The same holds for the
 episodes of a cluster, which keep 24 bytes each.

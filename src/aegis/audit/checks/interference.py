@@ -1,12 +1,12 @@
 """Interference: do decisions act on rewards of their siblings, or episodes on those of their neighbours or their cluster?
 
-Siblings (theory section 16). The test of carry-over asks whether an action moves later decisions. Here the rewards of
+Siblings (theory section 8). The test of carry-over asks whether an action moves later decisions. Here the rewards of
 all other decisions of the same parent, and of the same episode, are compared with each action, before it and after it: a
 later decision may take what an earlier one earns, and rows without an order may hide which came first. If the legacy reacts
 to other decisions, an action moves rewards through the legacy; then rewards are weighted by the inverse of their
 propensities, for which a smallest propensity must be declared, or not used.
 
-Windows and clusters (theory section 16). Episodes that share a capacity, or visits of one person, may act on each other's
+Windows and clusters (theory section 8). Episodes that share a capacity, or visits of one person, may act on each other's
 rewards further off than the next one. A cluster repairs dependence between its episodes, never interference. Consecutive
 episodes form blocks of 2, 5, 10 and 20, those of a cluster one group. Blocks do not overlap: products over overlapping
 windows do not have mean one, because an action is in several of them.

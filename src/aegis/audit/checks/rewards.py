@@ -1,6 +1,6 @@
 """Rewards and guards: inside their declared range, known, final, and of the units that the problem says?
 
-Units (theory section 1d). A reward column may repeat one value for a whole episode or outer decision, or hold a value only
+Units (theory section 1, A4). A reward column may repeat one value for a whole episode or outer decision, or hold a value only
 in the last row of it. What comes at the end may be the outcome of all decisions before it. Declared per decision it is
 weighted with the last one alone, as if the others had no part in it. Under `carry_over: within` all earlier decisions are
 in its weight, which is right.

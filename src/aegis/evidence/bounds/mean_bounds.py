@@ -86,7 +86,7 @@ def logarithmic_smoothing(values: Array, delta: float, lam: float | None = None)
     """Return the logarithmic-smoothing bound of values `w r` from 0 (Sakhi, Aouali, Alquier and Chopin 2024).
 
     With `s = 1/(lam K) sum log(1 + lam L_k) - log(1/delta) / (lam K)` it is `(exp(lam s) - 1) / lam`: the sharp bound of theory
-    section 3 at the bet lam. lam: fixed beforehand; None for 1/sqrt(K), which holds at one K only.
+    section 5 at the bet lam. lam: fixed beforehand; None for 1/sqrt(K), which holds at one K only.
     """
     units = unit_values(values, least=0.0)
     used = 1.0 / math.sqrt(units.size) if lam is None else lam

@@ -1,4 +1,4 @@
-"""The sharp PAC-Bayes bounds (theory section 3): they need values from 0, and no upper limit on them.
+"""The sharp PAC-Bayes bounds (theory section 5): they need values from 0, and no upper limit on them.
 
 For a fixed bet g, `prod_k (1 + g L_k) / (1 + g V)` is a nonnegative martingale. Mixed over a prior p0 on parameters (and
 over a grid of bets), with probability 1 - delta for all K and all Q at once:

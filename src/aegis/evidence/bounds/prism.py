@@ -6,7 +6,7 @@ Symbols as in the paper: L_k is the value of unit k, B the largest value possibl
 particles, C = KL(Q || p0) + log(1/delta).
 
 It holds for all K and all Q at once if B, lam and p0 were fixed without the certified units. Much of what is computed from
-the formula in practice does not meet these conditions (theory section 2). Every result says which it meets, and is called a
+the formula in practice does not meet these conditions (theory section 6). Every result says which it meets, and is called a
 certificate only if it meets them all. The gain over a legacy and the gate of Algorithm 2 never are. The sharp form of
 `aegis.evidence.bounds.pac_bayes` is never below it.
 """
