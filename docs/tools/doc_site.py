@@ -1,4 +1,4 @@
-"""What `make docs` adds to the generator: the order of the pages, pages from outside docs/, formulas, and anchors as on code hosts.
+"""What `make docs` adds to the generator: the order of pages, pages from outside docs/, formulas, and anchors as on code hosts.
 
 A hook of properdocs.yml. The order is `SECTIONS`; a name without a page is passed over, a page without a place fails the build.
 """
@@ -34,6 +34,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Developers": ("contributing.md", "extending.md", "decisions/*.md", "release.md", "security.md", "changelog.md"),
 }
 GROUPS = {"reference/api/*.md": "Python packages", "decisions/*.md": "Decisions"}  # what a pattern of SECTIONS is called
+LISTS = ("reference/api", "decisions/", "paper-items.md", "measurements.md", "changelog.md")
 OUTSIDE = {
     "benchmarks/RESULTS.md": "measurements.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -65,7 +66,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Let links lead to where the pages are on the site."""
+    """Let links lead to where the pages are on the site, and let search name long lists behind other pages."""
+    if page.file.src_uri.startswith(LISTS):
+        page.meta.setdefault("search", {"boost": 0.1})
     return moved(markdown, page.file.src_uri)
 
 

@@ -85,15 +85,16 @@ def test_without_katex_formulas_stay_and_the_reason_is_named(package: str, monke
     def missing(name: str) -> None:
         raise (importlib.metadata.PackageNotFoundError if package == "jupyterlab-katex" else ModuleNotFoundError)(name)
 
+    before = content_of("$x$")
     module, name = (importlib.metadata, "files") if package == "jupyterlab-katex" else (doc_formulas.importlib, "import_module")
     monkeypatch.setattr(module, name, missing)
     for cached in (doc_formulas._bundle, doc_formulas._katex):
         cached.cache_clear()
     try:
-        content, wrong = typeset_page(content_of("$x$"))
+        content, wrong = typeset_page(before)
     finally:
         for cached in (doc_formulas._bundle, doc_formulas._katex):
             cached.cache_clear()
-    assert content == content_of("$x$")
+    assert content == before
     assert len(wrong) == 1
     assert package in wrong[0] and "pip install 'aegis-handover[docs]'" in wrong[0]

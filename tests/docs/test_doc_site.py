@@ -128,11 +128,10 @@ def page_of(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.mark.ci
 def test_pages_are_searched_and_darkened_from_the_disk(page_of: Any) -> None:
     page = page_of("references.html")
-    page.locator("label[for=__search].md-icon").first.click(force=True)
-    page.locator("input[name=query]").fill("supermartingale")
+    page.locator("input[name=query]").fill("Gauthier-Villars")
     first = page.locator(".md-search-result__link").first
-    first.wait_for(state="attached", timeout=20_000)
-    assert "references.html" in (first.get_attribute("href") or "") or "theory.html" in (first.get_attribute("href") or "")
+    first.wait_for(timeout=20_000)
+    assert "references.html" in str(first.get_attribute("href"))
     page.keyboard.press("Escape")
     colour = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(colour)
