@@ -41,7 +41,7 @@ OUTSIDE = {
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
 }
-FETCHED = re.compile(r'"https://unpkg\.com/[^"]*"')
+FETCHED = re.compile(r'"https://[\w.]+/(?:resize-observer-polyfill|mermaid@)[^"]*"')  # strings in the theme's scripts
 HOME = {"README.md": "index.md"}  # the front of the repository is the front of the site
 
 
