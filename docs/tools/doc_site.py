@@ -41,6 +41,8 @@ OUTSIDE = {
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
 }
+CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
+CODE = re.compile(r"(?<=<code>)[^<]{16,}(?=</code>)")
 FETCHED = re.compile(r'"https://[\w.]+/(?:resize-observer-polyfill|mermaid@)[^"]*"')  # strings in the theme's scripts
 HOME = {"README.md": "index.md"}  # the front of the repository is the front of the site
 
@@ -73,11 +75,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
-    """Typeset the formulas."""
+    """Typeset the formulas, and let long names in cells break at their dots and underscores."""
     typeset, wrong = typeset_page(content)
     for error in wrong:
         LOG.warning("%s: %s", page.file.src_uri, error)
-    return typeset
+    return breakable(typeset)
 
 
 def on_post_build(config: Any) -> None:
@@ -100,6 +102,11 @@ def order(pages: set[str]) -> list[dict[str, list[Any]]]:
                 here.append({GROUPS[name]: group})
         sections += [{title: here}] if here else []
     return sections
+
+
+def breakable(content: str) -> str:
+    """Return the HTML of a page in which long names in cells of tables may break behind dots and underscores."""
+    return CELL.sub(lambda cell: CODE.sub(lambda code: re.sub(r"(?<=\w)[._](?=\w)", r"\g<0><wbr>", code[0]), cell[0]), content)
 
 
 def moved(text: str, page: str) -> str:

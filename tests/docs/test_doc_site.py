@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "tools"))
 
 from doc_formulas import FOLDER  # noqa: E402
-from doc_site import OUTSIDE, order  # noqa: E402
+from doc_site import OUTSIDE, breakable, order  # noqa: E402
 
 PAGES = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")} | set(OUTSIDE.values())
 
@@ -48,6 +48,15 @@ def test_a_page_that_is_yet_to_come_is_passed_over() -> None:
         {"Explanation": ["theory.md"]},
         {"Developers": [{"Decisions": ["decisions/1.md", "decisions/2.md"]}]},
     ]
+
+
+def test_long_names_in_cells_may_break() -> None:
+    long = "aegis.problem.batch_of"
+    assert breakable(f"<td>a.b <code>{long}</code></td>") == "<td>a.b <code>aegis.<wbr>problem.<wbr>batch_<wbr>of</code></td>"
+    assert (
+        breakable(f"<p><code>{long}</code></p><td><code>a.b</code></td>")
+        == f"<p><code>{long}</code></p><td><code>a.b</code></td>"
+    )
 
 
 def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
