@@ -43,7 +43,7 @@ bench: $(STAMP)
 		../$(BIN)/python $$part.py || failed="$$failed $$part"; done; \
 	test -z "$$failed" || { echo "Not measured:$$failed" >&2; exit 1; }
 
-# The site from docs/*.md: the reference is written again, and a link or an anchor that leads nowhere fails.
+# The site from docs/*.md: reference and references are written again; a link, an anchor or a formula that is wrong fails.
 docs: $(STAMP)
 	$(BIN)/python docs/tools/doc_write.py
 	$(BIN)/python -m properdocs build --strict --clean

@@ -81,6 +81,6 @@ def _cell(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return prose in which no sign is taken for emphasis or a tag, but for code between backticks."""
+    """Return prose in which no sign is taken for emphasis, a tag or a formula, but for code between backticks."""
     parts = text.split("`")
-    return "`".join(part if at % 2 else re.sub(r"([*<])", r"\\\1", part) for at, part in enumerate(parts))
+    return "`".join(part if at % 2 else re.sub(r"([*<$])", r"\\\1", part) for at, part in enumerate(parts))

@@ -15,8 +15,9 @@ PENDING = "pending"
 TITLE = "Every item of the paper, and where it is here"
 HEAD = """# {title}
 
-For readers who want to know where a definition, an equation, a line of an algorithm or an experiment of the paper lives in this
-package, and which test holds it there. At the end you know what is as in the paper, what is different on purpose, and why.
+For readers who want to know where a definition, an equation, a line of an algorithm or an experiment of
+[the paper](references.md#aegis-paper) lives in this package, and which test holds it there. At the end you know what is as in the
+paper, what is different on purpose, and why.
 
 {counts}
 

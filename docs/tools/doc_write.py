@@ -7,13 +7,15 @@ from pathlib import Path
 from doc_api import api_pages
 from doc_cli import cli_page
 from doc_items import items_page
+from doc_references import references_page
 
 DOCS = Path(__file__).parents[1]
 
 
 def pages() -> dict[str, str]:
     """Return the generated pages by their place under docs/."""
-    return {"paper-items.md": items_page(), "reference/cli.md": cli_page(), **api_pages()}
+    written = {"paper-items.md": items_page(), "references.md": references_page(), "reference/cli.md": cli_page()}
+    return {**written, **api_pages()}
 
 
 def write() -> list[str]:
