@@ -312,14 +312,16 @@ DIFFERING_TEXT = (
 
 
 def _differing_section(archive: Archive) -> list[str]:
-    head = ("bench", "what", "ours", "paper", "apart", "why")
-    rows = [[row[name] for name in head] for row in differing_results(archive)]
-    return ["## What did not come out as in the paper", "", DIFFERING_TEXT, "", *_table(head, rows), ""]
+    head, rows = ("bench", "what", "ours", "paper", "apart"), differing_results(archive)
+    known = dict.fromkeys((row["bench"], row["why"]) for row in rows if row["why"] not in ("", "the same"))
+    table = _table(head, [[row[name] for name in head] for row in rows])
+    why = ["Why, as far as it is known:", "", *(f"- *{bench}*: {words}" for bench, words in known), ""]
+    return ["## What did not come out as in the paper", "", DIFFERING_TEXT, "", *table, "", *(why if known else [])]
 
 
 READINGS_TEXT = (
     "The paper leaves some settings open, such as the units of inputs. Each statement is judged under every reading that was "
-    "judged. A statement that holds under one of them is not called false. It may take different readings to make different "
+    "run. A statement that holds under one of them is not called false. It may take different readings to make different "
     "statements hold. Settings tried beside stand in rows of their own and judge nothing."
 )
 
