@@ -69,6 +69,17 @@ def test_learn_speaks_of_an_incumbent_where_there_is_one(place: Path, tmp_path: 
         assert ("of the incumbent there" in " ".join(out.split())) == known
 
 
+def test_learn_says_at_which_level_the_incumbent_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert done("dataset", "coating", "--out", tmp_path / "coating") == 0
+    asked = ["learn", tmp_path / "coating" / "log.parquet", "--problem", tmp_path / "coating" / "problem.yaml"]
+    capsys.readouterr()
+    code, out, err = run(*asked, "--kind", "capped", "--out", tmp_path / "policy", capsys=capsys)
+    assert code == 0, err
+    words = " ".join(out.split())
+    assert "EUR of the capped policy at program, and " in words
+    assert "EUR of the incumbent there, with the same decisions at the levels below." in words
+
+
 def test_stepped_as_the_page_learns_it(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "policy"
     asked = ["learn", place / "log.csv", "--problem", place / "stated.yaml", "--kind", "stepped", "--step", 0.3, "--out", out]

@@ -105,13 +105,22 @@ def _show(record: dict[str, Any], problem: Any, out: Path) -> None:
         f"{record['episodes']} episodes ({record['decisions']} innermost decisions, {record['rewards_missing']} without reward) "
         f"on the prior side: a share of {split['fraction']:g}, taken {how}. Nothing was learned from the other side."
     )
-    incumbent = record.get("incumbent_plug_in_value")
-    beside = "" if incumbent is None else f", and {incumbent:.4g}{unit} of the incumbent there"
     screen.print(
         f"The log earned {record['legacy_value']:.4g}{unit} per decision on this side; the model expects "
-        f"{record['plug_in_value']:.4g}{unit} of the {record['kind']} policy at {', '.join(record['scope'])}{beside}. "
-        f"This is a {record['plug_in_note']}."
+        f"{_expected_words(record, unit)}. This is a {record['plug_in_note']}."
     )
     for warning in record["warnings"]:
         screen.print(f"[yellow]warning:[/yellow] {escape(warning)}")
     print_line(f"policy: {out}")
+
+
+def _expected_words(record: dict[str, Any], unit: str) -> str:
+    """Return what the model expects of the policy and of the incumbent.
+
+    Both are judged at the outermost level of the scope, with the same decisions at the levels below.
+    """
+    outer, *below = record["scope"]
+    value, incumbent = f"{record['plug_in_value']:.4g}{unit}", record.get("incumbent_plug_in_value")
+    beside = "" if incumbent is None else f", and {incumbent:.4g}{unit} of the incumbent there"
+    rest = ", with the same decisions at the levels below" if below and beside else ""
+    return f"{value} of the {record['kind']} policy at {outer}{beside}{rest}"
