@@ -57,7 +57,7 @@ def test_commands_named_in_the_readme_exist() -> None:
 
 
 def test_the_tutorial_begins_with_the_same_requests() -> None:
-    """Another request on the same data would be refused: whoever did the one must be able to do the other."""
+    """Another request on the same data would be refused: a reader who did one must be able to do the other."""
     tutorial = "\n".join(block.text for block in blocks_of("docs/tutorial.md") if block.language == "sh")
     for line in re.findall(r"^aegis .*", README, flags=re.M):
         assert " ".join(line.split()) in tutorial
