@@ -24,7 +24,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("init.md", "audit.md", "plan.md", "learn.md", "certify.md", "report.md", "compare.md", "handover.md", "validate.md"),
         "bench.md",
     ),
-    "Explanation": ("concepts.md", "theory.md", "glossary.md"),
+    "Explanation": ("concepts.md", "theory.md"),
     "Reference": (
         *(
             "commands.md",
