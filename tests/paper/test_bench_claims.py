@@ -201,11 +201,17 @@ def test_runs_of_all_draws_are_pooled() -> None:
 
 @pytest.mark.parametrize(("offset", "verdict"), [(-0.1, HOLDS), (-2.0, FAILS), (1.0, HOLDS)])
 def test_a_shape_that_chance_explains_is_concave(offset: float, verdict: str) -> None:
-    noise = np.array([0.5, -0.4, 0.3, -0.2])
-    found = results({("a", 1): list(0 * noise), ("a", 2): list(5 + offset + noise), ("a", 3): [10.0] * 4}, swept=True)
+    noise = np.array([0.5, -0.4, 0.3, -0.2] * 2)
+    found = results({("a", 1): list(0 * noise), ("a", 2): list(5 + offset + noise), ("a", 3): [10.0] * 8}, swept=True)
     p = stats.ttest_1samp(-(offset + noise), 0.0, alternative="greater").pvalue
     answer = judged("concave", found, arm="a", metric="reward")
     assert answer.verdict == verdict == (FAILS if p < 0.05 else HOLDS) and f"p = {p:.2g} for lying below" in answer.why
+
+
+def test_few_runs_conclude_no_shape_from_a_mean_that_lies_below() -> None:
+    found = results({("a", 1): [0.0, 0.0], ("a", 2): [4.9, 5.0], ("a", 3): [10.0, 10.0]}, swept=True)
+    answer = judged("concave", found, arm="a", metric="reward")
+    assert answer.verdict == UNTESTED and "a tie needs" in answer.why
 
 
 def test_what_cannot_be_tested_says_why() -> None:

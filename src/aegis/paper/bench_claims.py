@@ -311,7 +311,7 @@ def ranks(
 def concave(results: BenchResults, arm: str, metric: str, values: list[Any] | None = None, level: float = 0.05) -> Answer:
     """Say whether no mean of a metric lies below the line between those of the values beside it, of what is swept.
 
-    Below means significantly so: t-tests over seeds that share the level.
+    Below means significantly so: t-tests over seeds that share the level. A mean that lies below by chance needs `TIE_RUNS` runs.
     """
     means = _means(results, arm, metric, values)
     if len(means) < 3:
@@ -321,15 +321,18 @@ def concave(results: BenchResults, arm: str, metric: str, values: list[Any] | No
     share = np.diff(places)[:-1] / (places[2:] - places[:-2])
     keys, tested = list(means), []
     for place, own in enumerate(share, start=1):
-        before, here, after = (_at(results, arm, metric, by_key[keys[near]]) for near in (place - 1, place, place + 1))
-        if not before.size == here.size == after.size:
+        near = [_at(results, arm, metric, by_key[keys[beside]]) for beside in (place - 1, place, place + 1)]
+        if len({numbers.size for numbers in near}) > 1:
             raise MissingResult("runs of the same seeds are needed at every value")
-        above = here - ((1 - own) * before + own * after)
-        below = _above_zero(-above).pvalue if above.size > 1 and np.ptp(above) else float(above.mean() >= 0)
-        tested.append((float(below), float(above.mean()), keys[place]))
-    p, above, key = min(tested)
+        gaps = near[1] - ((1 - own) * near[0] + own * near[2])
+        below = _above_zero(-gaps).pvalue if gaps.size > 1 and np.ptp(gaps) else float(gaps.mean() >= 0)
+        tested.append((float(below), float(gaps.mean()), keys[place], gaps))
+    p, above, key, gaps = min(tested, key=lambda item: item[0])
     words = f"least surely above the line between its neighbours at {key}: by {above:.3g}, p = {p:.2g} for lying below"
-    return p >= level / len(tested), words
+    holds = p >= level / len(tested)
+    if holds and any(mean < 0 for _, mean, _, _ in tested):
+        _enough_for_a_tie(words, gaps)
+    return holds, words
 
 
 def _means(results: BenchResults, arm: str, metric: str, values: list[Any] | None = None) -> dict[str, float]:

@@ -144,7 +144,7 @@ def sweep(axes: Any, results: BenchResults, wanted: BenchFigure) -> None:
         means, spreads = zip(*[mean_and_sd(results.of(arm, wanted.metric, value)) for value in values], strict=True)
         axes.errorbar(values, means, yerr=spreads, capsize=3, label=arm, **line_style(place))
         if wanted.metric.startswith(FLIP):
-            if all(isinstance(value, int | float) for value in values):
+            if len(values) > 1 and all(isinstance(value, int | float) for value in values):
                 margin = 0.05 * (max(values) - min(values))
                 axes.set_xlim(min(values) - margin, max(values) + margin)
             _mark_never(axes, [value for value, mean in zip(values, means, strict=True) if np.isnan(mean)], place)
